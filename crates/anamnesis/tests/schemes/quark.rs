@@ -61,7 +61,7 @@ fn codes_of_unknown_sign_or_order_are_refused() {
     for (more, words_said) in [
         (json!({}), "uint4 or int4"),
         (json!({"global_quant_config": uint4, "export": {"pack_method": "order"}}), "pack_method"),
-        (json!({"global_quant_config": uint4, "layer_quant_config": {"*.a": int4}}), "open which"),
+        (json!({"global_quant_config": uint4, "layer_quant_config": {"*.a": int4}}), "either may apply"),
         (
             json!({"global_quant_config": {"weight": {"dtype": "uint4", "qscheme": "per_group", "group_size": 1}}}),
             "groups of 1",

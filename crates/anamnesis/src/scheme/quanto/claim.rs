@@ -1,4 +1,4 @@
-//! Recognising quanto's weights by their codes.
+//! Claiming quanto's weights by their codes.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ impl Scheme for Quanto {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let sure = [".weight._data._data", ".weight._data", ".weight._scale", ".weight._shift"];
-        let likely = ["._data", "._scale", "._shift"];
-        let sure = sure.map(|end| PartName::new(end, ".weight._data", Confidence::Certain));
-        let likely = likely.map(|end| PartName::new(end, CODES, Confidence::IfPacked));
-        sure.into_iter().chain(likely).collect()
+        let of_weights = [".weight._data._data", ".weight._data", ".weight._scale", ".weight._shift"];
+        let of_others = ["._data", "._scale", "._shift"];
+        let of_weights = of_weights.map(|suffix| PartName::new(suffix, ".weight._data", Confidence::Certain));
+        let of_others = of_others.map(|suffix| PartName::new(suffix, CODES, Confidence::IfPacked));
+        of_weights.into_iter().chain(of_others).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -43,8 +43,8 @@ fn claim_weight(claims: &mut Claims<'_>, id: TensorId) {
     let codes = claims.catalog.get(id);
     let is_packed = codes.name.ends_with(PACKED);
     let Some(name) = codes.name.strip_suffix(if is_packed { PACKED } else { CODES }) else { return };
-    let [scale, shift] = ["_scale", "_shift"].map(|end| claims.find_unclaimed(&format!("{name}.{end}")));
-    // Other libraries call data so; only beside a scale, or as a weight, it is one of these.
+    let [scale, shift] = ["_scale", "_shift"].map(|part| claims.find_unclaimed(&format!("{name}.{part}")));
+    // Other libraries have `._data` too: it is quanto's if it has a scale or shift, or is a weight.
     if scale.is_none() && shift.is_none() && !name.ends_with("weight") {
         return;
     }
@@ -83,8 +83,8 @@ fn parts<'a>(
     if let Some(method) = config.method().filter(|method| *method != NAME) {
         return Err(fail(format!("it is named like quanto's, {} says {}", config.file(), quoted(method))));
     }
-    let absent = |end: &str| {
-        let name = format!("{name}.{end}");
+    let absent = |part: &str| {
+        let name = format!("{name}.{part}");
         let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
         fail(format!("there is no {}{place}", quoted(&name)))
     };
@@ -98,27 +98,27 @@ fn parts<'a>(
         AnamnesisError::unsupported(NAME, format!("{name} is {dtype}; F32, BF16 and F16 are read"))
     })?;
     let args = config.args();
-    let said = match config.method() {
+    let configured = match config.method() {
         Some(_) => args.text(&["weights"])?.map(str::to_owned).zip(args.place_of(&["weights"])),
         None => None,
     };
     let evidence = claims.evidence(&["weights", "quant_method"]);
-    Ok(Parts { name, id, codes, scale: part(scale), shift: shift.map(part), kind, said, evidence })
+    Ok(Parts { name, id, codes, scale: part(scale), shift: shift.map(part), kind, configured, evidence })
 }
 
-/// A weight of eight-bit numbers or floats.
+/// A weight of eight-bit integers or floats.
 fn byte_weight(parts: &Parts<'_>) -> Result<Weight> {
     let (codes, scale) = (parts.codes, parts.scale.1);
     if let Some((_, shift)) = parts.shift {
-        return Err(parts.fail(format!("codes of eight bits have no shift, but {} is there", quoted(&shift.name))));
+        return Err(parts.fail(format!("it has {}, but codes of eight bits have no shift", quoted(&shift.name))));
     }
     let grid = grid(codes, scale).ok_or_else(|| {
         let (name, found, shape) = (quoted(&scale.name), &scale.shape, &codes.shape);
-        parts.fail(format!("{name} has shape {found:?}, which a weight of shape {shape:?} cannot have"))
+        parts.fail(format!("{name} has shape {found:?}, which does not fit a weight of shape {shape:?}"))
     })?;
     let (format, recipe) = match (codes.dtype, Fp8Format::of(codes.dtype)) {
         (Dtype::I8, _) => {
-            parts.check_said(&["int8"])?;
+            parts.check_configured(&["int8"])?;
             let decoder = Grouped {
                 layout: Layout::bytes(8, grid.cols),
                 meaning: Meaning::Signed,
@@ -137,7 +137,7 @@ fn byte_weight(parts: &Parts<'_>) -> Result<Weight> {
                 Fp8Format::E4m3Fnuz => ("qfloat8_e4m3fnuz", &["float8_e4m3fnuz"]),
                 _ => ("qfloat8_e4m3fn", &["float8_e4m3fn", "float8"]),
             };
-            parts.check_said(names)?;
+            parts.check_configured(names)?;
             let first = match parts.kind {
                 ScaleType::Bf16 => TargetDtype::BF16,
                 ScaleType::F16 => TargetDtype::F16,
@@ -166,7 +166,7 @@ fn byte_weight(parts: &Parts<'_>) -> Result<Weight> {
     })
 }
 
-/// The grid of a scale that is one number, one for each of the first dimension, or one for each of the last.
+/// The grid of scales: one value, one per index of the first dimension, or one per index of the last.
 fn grid(codes: &StoredTensor, scale: &StoredTensor) -> Option<Grid> {
     let total = codes.elements();
     let (&first, &last) = (codes.shape.first()?, codes.shape.last()?);

@@ -1,16 +1,17 @@
-//! quanto: eight-bit numbers under one scale per row, and packed ones under a scale and a shift.
+//! quanto: eight-bit integers and floats with a scale per row, and packed codes with a scale and a shift per group.
 //!
 //! | stored | holds | shape for a weight `[out, in]` |
 //! |---|---|---|
 //! | `X._data` | I8, or eight-bit floats | `[out, in]` |
-//! | `X._data._data` | two or four codes in a byte: the lowest bits are the first rows | `[groups / 2, size]`, `[groups / 4, size]` |
-//! | `X._scale` | a number for a row or group | `[out, 1]`, `[groups, 1]` |
-//! | `X._shift` | what is taken off afterwards; where it is I8, before | as the scale |
+//! | `X._data._data` | U8, two or four codes in a byte: the lowest bits are the first rows | `[groups / 2, size]`, `[groups / 4, size]` |
+//! | `X._scale` | a scale per row or group | `[out, 1]`, `[groups, 1]` |
+//! | `X._shift` | the shift, subtracted after scaling; an I8 shift is subtracted before | the shape of the scale |
 //!
-//! `scale * code - shift`, and the library's result is of the type of its scales: every step is rounded to it.
+//! A value is `scale * code - shift`; the library rounds every step to the type of the scales.
 //!
-//! Packed codes are stored as groups, and nowhere is said what shape they had: the length of a bias tells it, and so does a
-//! length that no group has.
+//! Packed codes are stored as a matrix of groups, without the original shape. It follows from the length of a bias, or
+//! from a row
+//! length that is not a usual group size: then groups are rows.
 
 mod claim;
 mod packed;

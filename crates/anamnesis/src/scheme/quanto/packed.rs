@@ -1,4 +1,4 @@
-//! Weights of two and four bits.
+//! quanto's weights of two and four bits.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::scheme::claim::{Claims, QuantScheme, Weight};
 use crate::scheme::coder::{Arrangement, Coding, Grid, Recipe, ScaleType};
 use crate::scheme::grouped::{Formula, Grouped, Layout, Meaning, Offsets, Order, Scales, Unit};
 
-/// The lengths that groups have where nobody chooses another.
+/// quanto's default group sizes.
 const GROUPS: [u64; 4] = [128, 96, 64, 32];
 
-/// The weight, and what is doubtful about it.
+/// The weight, and a note if its shape is uncertain.
 pub(super) fn packed_weight(claims: &Claims<'_>, parts: &Parts<'_>) -> Result<(Weight, Option<String>)> {
     let codes = parts.codes;
     let (shift_id, shift) = parts.shift.ok_or_else(|| parts.fail("it has no shift"))?;
@@ -30,11 +30,11 @@ pub(super) fn packed_weight(claims: &Claims<'_>, parts: &Parts<'_>) -> Result<(W
     };
     let (Some(&rows), true) = (scale.shape.first(), is_column(&scale.shape, codes.shape.len())) else {
         let (name, shape) = (quoted(&scale.name), &scale.shape);
-        return Err(parts.fail(format!("{name} has shape {shape:?}; one number for each row is needed")));
+        return Err(parts.fail(format!("{name} has shape {shape:?}; one value for each row is needed")));
     };
     if shift.shape != scale.shape {
         let [scale, shift] = [scale, shift].map(|part| format!("{} {:?}", quoted(&part.name), part.shape));
-        return Err(parts.fail(format!("{scale} and {shift} are of different shapes")));
+        return Err(parts.fail(format!("{scale} and {shift} have different shapes")));
     }
     let (rows, stored) = (rows as u64, codes.shape.first().map_or(0, |&rows| rows as u64));
     let cols = codes.elements().checked_div(stored).filter(|&cols| cols > 0);
@@ -72,27 +72,29 @@ pub(super) fn packed_weight(claims: &Claims<'_>, parts: &Parts<'_>) -> Result<(W
     Ok((weight, note))
 }
 
-/// Whether all dimensions but the first are one.
+/// Whether all dimensions except the first are one.
 fn is_column(shape: &[usize], rank: usize) -> bool {
     shape.len() == rank && shape.get(1..).is_some_and(|rest| rest.iter().all(|&dim| dim == 1))
 }
 
-/// The bits of a code: as many rows in a byte as the configuration says, or as only one number of bits needs.
+/// The bits of a code: the only number that fits the shapes, or the configured one.
 fn bits(parts: &Parts<'_>, rows: u64, stored: u64) -> Result<u8> {
     let fitting: Vec<u8> = [4, 2].into_iter().filter(|&bits| rows.div_ceil(8 / u64::from(bits)) == stored).collect();
     let names = |bits: u8| if bits == 4 { ["int4"] } else { ["int2"] };
     match fitting[..] {
-        [bits] => parts.check_said(&names(bits)).map(|()| bits),
+        [bits] => parts.check_configured(&names(bits)).map(|()| bits),
         [] => Err(parts.fail(format!("{stored} rows of bytes do not hold {rows} rows of two or four bits"))),
-        _ if parts.said.is_none() => Err(parts.fail("nothing says whether its codes have two or four bits")),
-        _ => match fitting.iter().find(|&&bits| parts.check_said(&names(bits)).is_ok()) {
+        _ if parts.configured.is_none() => {
+            Err(parts.fail("its codes may have two or four bits, and no configuration says which"))
+        }
+        _ => match fitting.iter().find(|&&bits| parts.check_configured(&names(bits)).is_ok()) {
             Some(&bits) => Ok(bits),
-            None => parts.check_said(&["int4"]).map(|()| 4),
+            None => parts.check_configured(&["int4"]).map(|()| 4),
         },
     }
 }
 
-/// The shape of the weight, and what is to be said about it.
+/// The shape of the weight, and a note if it is uncertain.
 fn shape(claims: &Claims<'_>, parts: &Parts<'_>, rows: u64, cols: u64) -> Result<(Vec<usize>, Option<String>)> {
     let stored = &parts.codes.shape;
     let rest = stored.get(1..).unwrap_or_default();
@@ -108,13 +110,13 @@ fn shape(claims: &Claims<'_>, parts: &Parts<'_>, rows: u64, cols: u64) -> Result
         }
         Some((bias, shape)) => {
             let (name, total) = (quoted(&bias.name), rows * cols);
-            Err(parts.fail(format!("{name} of shape {shape:?} is no bias of {total} values in groups of {cols}")))
+            Err(parts.fail(format!("{name} of shape {shape:?} does not fit {total} values in groups of {cols}")))
         }
         None if rows == 1 => Ok((as_stored(), None)),
         None => {
             let name = quoted(parts.name);
             let note = format!(
-                "tensor {name}: nothing says whether its {rows} groups of {cols} are its rows; they come out as such"
+                "tensor {name}: its shape is not stored; its {rows} groups of {cols} values are taken for its rows"
             );
             Ok((as_stored(), Some(note)))
         }

@@ -1,12 +1,12 @@
-//! Quantising as quanto does without calibration: eight bits, with a scale for every row.
+//! Quantising to quanto's eight-bit formats without calibration, with a scale for every row.
 //!
 //! | what | how |
 //! |---|---|
-//! | scale | the largest magnitude of a row / the largest code, in the type of the weight; of all where there is one row |
-//! | code | value / scale in that type, to the nearest number, or to the nearest float within its range |
+//! | scale | the largest magnitude of a row / the largest code, in the type of the weight; a scalar if there is one row |
+//! | code | value / scale in that type, rounded to an integer, or to a float with saturation |
 //!
-//! Codes of four and two bits are not made: they are stored as groups, and nothing that is stored tells which shape the weight
-//! had.
+//! Codes of four and two bits are not written: they are stored as groups, and the file does not record the shape of the
+//! weight.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::scheme::quantise::{
     Candidate, Decision, Encoding, KEPT_FOR_SERVING, QuantisedModel, Quantiser, Task, encode, plan_layers,
 };
 
-/// What can be asked for.
+/// The encodings of this scheme.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
     Encoding::with_companions(
         &["quanto-int8"],
@@ -65,8 +65,8 @@ impl Kind {
         }
     }
 
-    /// What quanto calls it.
-    const fn told(self) -> &'static str {
+    /// quanto's name of the type.
+    const fn qtype(self) -> &'static str {
         match self {
             Self::Int8 => "qint8",
             Self::E4m3 => "qfloat8_e4m3fn",
@@ -99,9 +99,10 @@ impl Quantiser for Kind {
     }
 
     fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
-        // By the names that quanto has for types. transformers 5 has others for what it quantises itself, and refuses these: under its own
-        // it would take the model for one of its kind, find none of the weights it looks for, and fill in random numbers.
-        let weights = self.told();
+        // quanto's names of types, which transformers 5 refuses. Under transformers' own names it would load the model
+        // as one that it
+        // quantises itself, find none of the expected weights, and initialise them randomly.
+        let weights = self.qtype();
         Some(json!({
             "activations": null,
             "modules_to_not_convert": model.kept_module_patterns(),
@@ -112,11 +113,11 @@ impl Quantiser for Kind {
 
     /// The map by which quanto itself loads a model.
     fn documents(&self, model: &QuantisedModel<'_>) -> Vec<(&'static str, Value)> {
-        let weights = self.told();
-        // The first tensor of a weight is called after it: `layer.weight._data`.
+        let weights = self.qtype();
+        // The name of a weight's first tensor extends its own: `layer.weight._data`.
         let modules = model.modules_of_main_encoding().map(|weight| weight.strip_suffix(".weight").unwrap_or(weight));
-        let told = |module: &str| (module.to_owned(), json!({ "activations": "none", "weights": weights }));
-        vec![("quanto_qmap.json", modules.map(told).collect::<Map<_, _>>().into())]
+        let entry = |module: &str| (module.to_owned(), json!({ "activations": "none", "weights": weights }));
+        vec![("quanto_qmap.json", modules.map(entry).collect::<Map<_, _>>().into())]
     }
 }
 
@@ -125,7 +126,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
         [rows, cols] => (rows as u64, cols as u64),
         _ => (1, tensor.row()),
     };
-    let (grid, of_scales) = match rows {
+    let (grid, scale_shape) = match rows {
         1 => (Grid::single(cols), Vec::new()),
         _ => (Grid::new(rows, cols, 1, cols, Arrangement::Row), vec![rows as usize, 1]),
     };
@@ -135,7 +136,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
         Kind::E4m3 => (Dtype::F8E4M3, Goal::E4m3(Factor::Divided(step))),
         Kind::E5m2 => (Dtype::F8E5M2, Goal::E5m2(Factor::Divided(step))),
     };
-    let made = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
+    let output = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
         name: tensor.part(part),
         dtype,
         shape: shape.to_vec(),
@@ -148,10 +149,10 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
     };
     GroupedEncoder {
         outputs: vec![
-            made("weight._data", dtype, tensor.shape),
-            made("weight._scale", floats, &of_scales),
-            made("input_scale", floats, &[]),
-            made("output_scale", floats, &[]),
+            output("weight._data", dtype, tensor.shape),
+            output("weight._scale", floats, &scale_shape),
+            output("input_scale", floats, &[]),
+            output("output_scale", floats, &[]),
         ],
         grid,
         layout: Layout::bytes(8, cols),
@@ -166,7 +167,7 @@ fn weight(kind: Kind, tensor: &Candidate<'_>) -> GroupedEncoder {
     }
 }
 
-/// What decodes it again, in the type of the weight as the library does.
+/// The decoder of the encoded weight, which rounds to the type of the weight like the library.
 fn decoder(kind: Kind, grid: Grid, cols: u64, scale: ScaleType, dtype: TargetDtype) -> Arc<dyn TileDecoder> {
     let format = match kind {
         Kind::Int8 => {
@@ -187,7 +188,7 @@ fn decoder(kind: Kind, grid: Grid, cols: u64, scale: ScaleType, dtype: TargetDty
     Rounded::to(dtype, Arc::new(Fp8Decoder::new(format, grid, Some(scale))))
 }
 
-/// Scales as quanto finds them.
+/// quanto's scales.
 #[derive(Debug, Hash)]
 struct Rule {
     kind: Kind,
@@ -202,7 +203,8 @@ impl ScaleRule for Rule {
             TargetDtype::BF16 => bf16::decode(bf16::encode(scale)),
             TargetDtype::F16 => f16::decode(f16::encode(scale)),
         };
-        // Zeros over a scale of zero are no numbers to the library, which writes the code of that: NaN where there is one.
+        // The library divides zeros by a scale of zero and writes the code of NaN, where there is one; here they stay
+        // zero.
         Group { factor: if scale == 0.0 { 1.0 } else { scale }, ..Group::of(scale) }
     }
 }

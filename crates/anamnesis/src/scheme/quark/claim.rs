@@ -1,4 +1,4 @@
-//! Recognising the weights of Quark.
+//! Claiming the weights of Quark.
 
 use super::parts::Parts;
 use super::spec::QuarkSpec;
@@ -38,9 +38,9 @@ impl Scheme for Quark {
     }
 }
 
-/// Eight-bit floats of another format than any that is described. The others are left to those who decode them.
+/// Refuses eight-bit floats of a format that no description has. The others are claimed by FP8.
 fn refuse_other_floats(claims: &mut Claims<'_>) {
-    let Ok(told) = QuarkSpec::all(claims.config) else { return };
+    let Ok(specs) = QuarkSpec::all(claims.config) else { return };
     let is_other = |tensor: &StoredTensor| {
         let name = match tensor.dtype {
             Dtype::F8E4M3 => "fp8_e4m3",
@@ -49,22 +49,23 @@ fn refuse_other_floats(claims: &mut Claims<'_>) {
             Dtype::F8E5M2Fnuz => "fp8_e5m2fnuz",
             _ => return false,
         };
-        !told.is_empty() && told.iter().all(|told| told.dtype != name)
+        !specs.is_empty() && specs.iter().all(|spec| spec.dtype != name)
     };
     let others: Vec<_> = claims.unclaimed().filter(|(_, tensor)| is_other(tensor)).collect();
     for (id, tensor) in others {
-        let said: Vec<_> = told.iter().map(|told| format!("{} is {}", told.place(), quoted(told.dtype))).collect();
-        let what = format!("tensor {} is {}, and {}", quoted(&tensor.name), tensor.dtype, said.join(", "));
+        let configured: Vec<_> =
+            specs.iter().map(|spec| format!("{} is {}", spec.place(), quoted(spec.dtype))).collect();
+        let what = format!("tensor {} is {}, and {}", quoted(&tensor.name), tensor.dtype, configured.join(", "));
         Parts::take(claims, id);
         claims.refuse(AnamnesisError::parse(what));
     }
 }
 
-/// Whether a tensor is codes, with a companion here or in another file.
+/// Whether a tensor has the type and name of codes, and a companion here or in another file.
 fn is_weight(claims: &Claims<'_>, tensor: &StoredTensor) -> bool {
     let is_codes = matches!(tensor.dtype, Dtype::U8 | Dtype::I8 | Dtype::I32 | Dtype::U32);
     is_codes && tensor.name.ends_with(".weight") && {
-        let mut names = ["scale", "zero_point"].into_iter().map(|end| format!("{}_{end}", tensor.name));
+        let mut names = ["scale", "zero_point"].into_iter().map(|part| format!("{}_{part}", tensor.name));
         names.any(|name| claims.catalog.find(&name).is_some() || claims.elsewhere(&name).is_some())
     }
 }
@@ -75,10 +76,10 @@ fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     if let Some(left) = module.exclusion() {
         return Err(AnamnesisError::parse(format!("it is packed, but {left}")));
     }
-    let told = QuarkSpec::all(claims.config)?;
+    let specs = QuarkSpec::all(claims.config)?;
     match codes.dtype {
-        Dtype::U8 => mxfp4::weight(claims, parts, &told),
-        Dtype::I8 => integers::bytes(claims, parts, &told),
-        _ => integers::words(claims, parts, &told),
+        Dtype::U8 => mxfp4::weight(claims, parts, &specs),
+        Dtype::I8 => integers::bytes(claims, parts, &specs),
+        _ => integers::words(claims, parts, &specs),
     }
 }

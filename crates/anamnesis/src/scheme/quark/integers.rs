@@ -1,4 +1,4 @@
-//! Integers with zero points: of four bits in words, in groups, and of eight bits.
+//! Quark's integers with zero points: four-bit codes packed into words, in groups, and eight-bit codes.
 
 use std::sync::Arc;
 
@@ -67,14 +67,16 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Four bits in words, as AWQ has them.
-pub(super) fn words(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) -> Result<Weight> {
-    let Some(told) = only(told, &["uint4", "int4"])? else {
-        return Err(AnamnesisError::parse("it is packed in words, and nothing says whether they are uint4 or int4"));
+/// A weight of four-bit codes in words, in AWQ's order.
+pub(super) fn words(claims: &Claims<'_>, parts: &Parts, specs: &[QuarkSpec<'_>]) -> Result<Weight> {
+    let Some(spec) = only(specs, &["uint4", "int4"])? else {
+        return Err(AnamnesisError::parse(
+            "it is packed in words, and no configuration says whether they are uint4 or int4",
+        ));
     };
-    told.needs("qscheme", "per_group")?;
-    told.needs("zero_point_type", "int32")?;
-    told.needs_axis(&[1, -1])?;
+    spec.needs("qscheme", "per_group")?;
+    spec.needs("zero_point_type", "int32")?;
+    spec.needs_axis(&[1, -1])?;
     let order = claims.config.args().inside("export").text(&["pack_method"])?;
     if let Some(order) = order.filter(|&order| order != "reorder") {
         return Err(AnamnesisError::unsupported(NAME, format!("pack_method {} is not decoded", quoted(order))));
@@ -92,11 +94,11 @@ pub(super) fn words(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) 
         return Err(stored.misfit());
     }
     let run = (inputs / groups) as u64;
-    if let Some(size) = told.group_size()?.filter(|&size| size != run as i64) {
-        let text = format!("{inputs} inputs have {groups} groups, {} says groups of {size}", told.place());
+    if let Some(size) = spec.group_size()?.filter(|&size| size != run as i64) {
+        let text = format!("{inputs} inputs have {groups} groups, {} says groups of {size}", spec.place());
         return Err(AnamnesisError::parse(text));
     }
-    let is_signed = told.dtype == "int4";
+    let is_signed = spec.dtype == "int4";
     let matrix = PackedMatrix {
         words: Words::Awq,
         inputs: inputs as u64,
@@ -107,25 +109,25 @@ pub(super) fn words(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) 
         scale: stored.kind,
     };
     let coding = Coding {
-        format: told.dtype.to_owned(),
+        format: spec.dtype.to_owned(),
         bits: Some(4),
         group_size: Some(run),
         block_shape: None,
         symmetric: Some(is_signed),
-        evidence: Evidence::Configuration(told.place()),
+        evidence: Evidence::Configuration(spec.place()),
     };
-    let description = format!("Quark {}, groups of {run}", told.dtype);
+    let description = format!("Quark {}, groups of {run}", spec.dtype);
     let decoder = ColumnDecoder { matrix, is_planar: false, dialect: Dialect::Quark { is_signed }, description };
     let blocks = Some(Blocks { bits: 4, size: run, nested: false });
     stored.weight(vec![outputs, inputs], coding, blocks, Arc::new(decoder))
 }
 
-/// Eight bits in two's complement.
-pub(super) fn bytes(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) -> Result<Weight> {
-    let told = only(told, &["int8"])?;
+/// A weight of eight-bit codes in two's complement.
+pub(super) fn bytes(claims: &Claims<'_>, parts: &Parts, specs: &[QuarkSpec<'_>]) -> Result<Weight> {
+    let spec = only(specs, &["int8"])?;
     let stored = Stored::of(claims, parts)?;
     let &[rows, columns] = &stored.codes.shape[..] else { return Err(stored.misfit()) };
-    let (said, arrangement) = match stored.scale.shape[..] {
+    let (qscheme, arrangement) = match stored.scale.shape[..] {
         [] | [1] if rows != 1 || stored.scale.shape.is_empty() => ("per_tensor", Arrangement::Tensor),
         [count] if count == rows => ("per_channel", Arrangement::Row),
         _ => return Err(stored.misfit()),
@@ -134,12 +136,12 @@ pub(super) fn bytes(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) 
         return Err(stored.misfit());
     }
     let mut evidence = claims.evidence(&["quant_method"]);
-    if let Some(told) = told {
-        told.needs("qscheme", said)?;
-        if said == "per_channel" {
-            told.needs_axis(&[0, -2])?;
+    if let Some(spec) = spec {
+        spec.needs("qscheme", qscheme)?;
+        if qscheme == "per_channel" {
+            spec.needs_axis(&[0, -2])?;
         }
-        evidence = Evidence::Configuration(told.place());
+        evidence = Evidence::Configuration(spec.place());
     }
     let [rows_u, columns_u] = [rows as u64, columns as u64];
     let grid = match arrangement {
@@ -154,7 +156,7 @@ pub(super) fn bytes(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) 
         offsets: Offsets::Stored { kind: ScaleType::I8, plus: 0 },
         is_indexed: false,
         arithmetic: Arithmetic::default(),
-        description: format!("Quark int8, {}", said.replace('_', " ")),
+        description: format!("Quark int8, {}", qscheme.replace('_', " ")),
     };
     let coding =
         Coding { format: "int8".to_owned(), bits: Some(8), symmetric: Some(true), evidence, ..Coding::default() };

@@ -1,4 +1,4 @@
-//! Four-bit floats with a power of two for every 32 of them.
+//! Quark's MXFP4: four-bit floats with a power-of-two scale per 32 values.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
 use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
 
-/// Codes under one scale.
+/// The group size.
 const GROUP: u64 = 32;
 
-pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>]) -> Result<Weight> {
+pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, specs: &[QuarkSpec<'_>]) -> Result<Weight> {
     let codes = claims.catalog.get(parts.codes);
-    let told = only(told, &["fp4"])?;
-    if let Some(told) = told {
-        told.needs("scale_format", "e8m0")?;
-        told.needs("qscheme", "per_group")?;
-        told.needs_axis(&[1, -1])?;
-        if let Some(size) = told.group_size()?.filter(|&size| size != GROUP as i64) {
-            return Err(AnamnesisError::parse(format!("{} has groups of {size}; {GROUP} are read", told.place())));
+    let spec = only(specs, &["fp4"])?;
+    if let Some(spec) = spec {
+        spec.needs("scale_format", "e8m0")?;
+        spec.needs("qscheme", "per_group")?;
+        spec.needs_axis(&[1, -1])?;
+        if let Some(size) = spec.group_size()?.filter(|&size| size != GROUP as i64) {
+            return Err(AnamnesisError::parse(format!("{} has groups of {size}; {GROUP} are read", spec.place())));
         }
     }
     let scale_id = parts.scale.ok_or_else(|| parts.missing(claims, "scale"))?;
@@ -33,7 +33,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>])
     }
     if let Some(zeros) = parts.zeros {
         let zeros = quoted(&claims.catalog.get(zeros).name);
-        return Err(AnamnesisError::parse(format!("{zeros} is there, and four-bit floats have no zero points")));
+        return Err(AnamnesisError::parse(format!("it has {zeros}, but four-bit floats have no zero points")));
     }
     let fail = || {
         AnamnesisError::parse(format!(
@@ -52,7 +52,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, told: &[QuarkSpec<'_>])
     let shape = [stack, &[*rows, columns as usize]].concat();
     let values = elements(&shape).ok_or_else(fail)?;
     let evidence =
-        told.map_or_else(|| claims.evidence(&["quant_method"]), |told| Evidence::Configuration(told.place()));
+        spec.map_or_else(|| claims.evidence(&["quant_method"]), |spec| Evidence::Configuration(spec.place()));
     Ok(Weight {
         name: codes.name.clone(),
         shape,

@@ -1,4 +1,4 @@
-//! Recognising flattened tensors by what the metadata says of them.
+//! Claiming flattened tensor subclasses by their descriptions in the metadata.
 
 use super::description::Description;
 use super::layouts::{Part, Parts, layout};
@@ -14,8 +14,8 @@ pub(crate) struct Torchao;
 pub(super) const NAME: &str = "torchao";
 const CODES: &str = "_qdata";
 
-/// Parts that say how activations are quantised, and nothing about the weight.
-const OF_ACTIVATIONS: [&str; 3] = ["act_quant_scale", "act_quant_zero_point", "act_per_tensor_scale"];
+/// Scales and zero points of activations, which mean nothing for a decoded weight.
+const ACTIVATION_PARTS: [&str; 3] = ["act_quant_scale", "act_quant_zero_point", "act_per_tensor_scale"];
 
 impl Scheme for Torchao {
     fn about(&self) -> About {
@@ -23,7 +23,7 @@ impl Scheme for Torchao {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let ends = [
+        let suffixes = [
             "._weight_qdata",
             "._weight_scale",
             "._weight_zero_point",
@@ -34,8 +34,8 @@ impl Scheme for Torchao {
             "._weight_act_quant_scale",
             "._weight_act_quant_zero_point",
         ];
-        let likely = [PartName::new(CODES, CODES, Confidence::IfPacked)];
-        ends.map(|end| PartName::new(end, "._weight_qdata", Confidence::Certain)).into_iter().chain(likely).collect()
+        let of_weights = suffixes.map(|suffix| PartName::new(suffix, "._weight_qdata", Confidence::Certain));
+        of_weights.into_iter().chain([PartName::new(CODES, CODES, Confidence::IfPacked)]).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -55,12 +55,13 @@ fn descriptions(claims: &Claims<'_>) -> Vec<Description> {
 fn claim_tensor(claims: &mut Claims<'_>, description: &Description) {
     let catalog = claims.catalog;
     let Some(prefix) = description.prefix() else { return };
-    // A part of another tensor may begin alike: `_weight_scale` of `weight`, and of `weight_scale`.
+    // Parts of another tensor may have the same prefix: `_weight_scale` is the prefix of `weight`'s scale and of a
+    // tensor `weight_scale`.
     let stored = catalog.with_prefix(&prefix).filter(|(id, _)| claims.is_unclaimed(*id));
     let stored: Vec<(TensorId, String)> =
         stored.map(|(id, tensor)| (id, tensor.name[prefix.len()..].to_owned())).collect();
     let Some((codes, _)) = stored.iter().find(|(_, part)| part == "qdata").or(stored.first()).cloned() else {
-        // It is in another file, or has been decoded.
+        // The tensor is in another file, or has been decoded before.
         return;
     };
     for (id, part) in &stored {
@@ -90,7 +91,7 @@ fn weight(
         return Err(fail(format!("it is described as torchao's, {} says {}", claims.config.file(), quoted(method))));
     }
     if catalog.find(name).is_some() {
-        return Err(fail("it is there by itself and in parts".to_owned()));
+        return Err(fail("it is stored both whole and in parts".to_owned()));
     }
     for part in &description.parts {
         if !stored.iter().any(|(_, found)| found == part) {
@@ -101,11 +102,11 @@ fn weight(
     }
     if let Some((_, part)) = stored.iter().find(|(_, part)| !description.parts.contains(part)) {
         let part = quoted(&format!("{prefix}{part}"));
-        return Err(fail(format!("{part} is there, and its description in __metadata__ does not know it")));
+        return Err(fail(format!("it has {part}, and its description in __metadata__ does not know it")));
     }
-    let of_weight = stored.iter().filter(|(_, part)| !OF_ACTIVATIONS.contains(&part.as_str()));
+    let of_weight = stored.iter().filter(|(_, part)| !ACTIVATION_PARTS.contains(&part.as_str()));
     let parts = Parts(of_weight.map(|(id, name)| Part { id: *id, name, tensor: catalog.get(*id) }).collect());
-    let layout = layout(description, &parts, &told_floats(claims.config))?;
+    let layout = layout(description, &parts, &configured_floats(claims.config))?;
     Ok(Weight {
         name: name.clone(),
         values: layout.shape.iter().fold(1, |product, &dim| product.saturating_mul(dim as u64)),
@@ -125,9 +126,10 @@ fn weight(
     })
 }
 
-/// The types of eight-bit floats that the configuration names: as the type of weights, in the name of what was done, or as the
-/// usual type of what was done.
-fn told_floats(config: &QuantConfig) -> Vec<Dtype> {
+/// The types of eight-bit floats in the configuration: from `weight_dtype`, or else from the name of the quantisation,
+/// whose default
+/// is E4M3.
+fn configured_floats(config: &QuantConfig) -> Vec<Dtype> {
     let args = config.args();
     let named = |text: &str| match text {
         text if text.contains("e4m3") => Some(Dtype::F8E4M3),
@@ -139,26 +141,26 @@ fn told_floats(config: &QuantConfig) -> Vec<Dtype> {
     if !types.is_empty() {
         return types;
     }
-    let done = args.texts_within("quant_type", "_type");
-    let is_of_floats = |text: &str| ["float8", "fp8"].iter().any(|start| text.to_ascii_lowercase().starts_with(start));
-    let usual = |text: &str| named(text).or_else(|| is_of_floats(text).then_some(Dtype::F8E4M3));
-    done.into_iter().filter_map(usual).collect()
+    let names = args.texts_within("quant_type", "_type");
+    let is_float8 = |text: &str| ["float8", "fp8"].iter().any(|start| text.to_ascii_lowercase().starts_with(start));
+    let dtype = |text: &str| named(text).or_else(|| is_float8(text).then_some(Dtype::F8E4M3));
+    names.into_iter().filter_map(dtype).collect()
 }
 
-/// Codes that nothing describes.
+/// Refuses codes that the metadata does not describe.
 fn refuse_undescribed(claims: &mut Claims<'_>) {
-    let lost: Vec<_> = claims
+    let undescribed: Vec<_> = claims
         .unclaimed()
         .filter(|(_, tensor)| {
             let last = tensor.name.rsplit('.').next().unwrap_or_default();
             last.starts_with('_') && last.ends_with(CODES)
         })
         .collect();
-    for (id, tensor) in lost {
+    for (id, tensor) in undescribed {
         claims.take(id, TensorRole::Quantized);
         let base = tensor.name.trim_end_matches(CODES);
-        let beside: Vec<_> = claims.catalog.with_prefix(base).filter(|(id, _)| claims.is_unclaimed(*id)).collect();
-        for (id, _) in beside {
+        let companions: Vec<_> = claims.catalog.with_prefix(base).filter(|(id, _)| claims.is_unclaimed(*id)).collect();
+        for (id, _) in companions {
             claims.take(id, TensorRole::Scale);
         }
         let detail =

@@ -1,4 +1,4 @@
-//! What the metadata says about one tensor.
+//! The description of a tensor in the metadata.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 
 /// The description of a tensor.
 pub(super) struct Description {
-    /// What the tensor is called.
+    /// The name of the tensor.
     pub name: String,
     pub kind: String,
     pub parts: Vec<String>,
@@ -15,7 +15,7 @@ pub(super) struct Description {
 }
 
 impl Description {
-    /// Reads an entry of the metadata; `None` where it describes no tensor of several parts.
+    /// Parses an entry of the metadata; `None` if it does not describe a tensor of several parts.
     pub(super) fn read(name: &str, text: &str) -> Option<Self> {
         let mut value: Value =
             serde_json::from_slice(text.as_bytes()).ok().filter(|_| text.trim_start().starts_with('{'))?;
@@ -26,7 +26,7 @@ impl Description {
         Some(Self { name: name.to_owned(), kind, parts, attributes })
     }
 
-    /// What precedes the names of its parts.
+    /// The prefix of the names of its parts.
     pub(super) fn prefix(&self) -> Option<String> {
         let (module, parameter) = self.name.rsplit_once('.')?;
         Some(format!("{module}._{parameter}_"))
@@ -35,7 +35,9 @@ impl Description {
     pub(super) fn wrong(&self, key: &str, needed: &str) -> AnamnesisError {
         let (name, found) = (quoted(&self.name), self.attributes.get(key).unwrap_or(&Value::Null).to_string());
         let found: String = found.chars().take(200).collect();
-        AnamnesisError::parse(format!("__metadata__ says of {name} that {key} is {found}; {needed} is needed"))
+        AnamnesisError::parse(format!(
+            "the description of {name} in __metadata__ has {key} {found}; {needed} is needed"
+        ))
     }
 
     pub(super) fn refused(&self, what: &str) -> AnamnesisError {
@@ -43,7 +45,7 @@ impl Description {
         AnamnesisError::unsupported("torchao", detail)
     }
 
-    /// A list of sizes, where it is there.
+    /// An optional list of sizes.
     pub(super) fn sizes(&self, key: &str) -> Result<Option<Vec<u64>>> {
         match self.attributes.get(key) {
             None | Some(Value::Null) => Ok(None),
@@ -60,7 +62,7 @@ impl Description {
         size.ok_or_else(|| self.wrong(key, "a size"))
     }
 
-    /// A flag, which is off where it is not there.
+    /// A flag, which is off by default.
     pub(super) fn flag(&self, key: &str) -> Result<bool> {
         match self.attributes.get(key) {
             None | Some(Value::Null) => Ok(false),
@@ -88,7 +90,7 @@ impl Description {
     }
 }
 
-/// What the library calls a stored type of eight-bit floats.
+/// The library's name of a type of eight-bit floats.
 pub(super) fn float8_name(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F8E4M3 => "float8_e4m3fn",

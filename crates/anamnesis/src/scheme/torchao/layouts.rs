@@ -1,4 +1,4 @@
-//! The layouts of the types that are decoded.
+//! The layouts of the tensor subclasses that are decoded.
 
 use std::sync::Arc;
 
@@ -48,16 +48,18 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// How a tensor is decoded; `told` are the types of eight-bit floats that the configuration names.
-pub(super) fn layout(description: &Description, parts: &Parts<'_>, told: &[Dtype]) -> Result<Decoded> {
+/// How a tensor is decoded; `configured` are the types of eight-bit floats in the configuration.
+pub(super) fn layout(description: &Description, parts: &Parts<'_>, configured: &[Dtype]) -> Result<Decoded> {
     match description.kind.as_str() {
-        "Float8Tensor" => float8(description, parts, told),
+        "Float8Tensor" => float8(description, parts, configured),
         "Int8Tensor" | "IntxUnpackedToInt8Tensor" => int8(description, parts),
         "MXTensor" => mx(description, parts),
         "NVFP4Tensor" => nvfp4(description, parts),
-        "Int4TilePackedTo4dTensor" => Err(description.refused("its codes lie in the tiles of one kind of machine")),
+        "Int4TilePackedTo4dTensor" => {
+            Err(description.refused("its codes are stored in the tile order of one kind of GPU"))
+        }
         "Int4PlainInt32Tensor" | "Int4Tensor" => {
-            Err(description.refused("its codes are packed by a library of one kind of machine"))
+            Err(description.refused("its codes are packed by a library for one kind of device"))
         }
         _ => Err(description.refused("this type is not known")),
     }
@@ -72,7 +74,8 @@ fn wrong_type(part: &Part<'_>, needed: &str) -> AnamnesisError {
     AnamnesisError::parse(format!("{} is {}; {needed} is needed", quoted(&part.tensor.name), part.tensor.dtype))
 }
 
-/// The grid of scales that have as many dimensions as the tensor: each dimension is cut into as many blocks.
+/// The grid of scales with as many dimensions as the tensor: each dimension is cut into as many blocks as the scales
+/// have indices.
 fn grid(description: &Description, shape: &[usize], scale: &Part<'_>) -> Result<Grid> {
     let fits = || mismatch(scale, shape);
     if shape.len() < 2 || shape.len() != scale.tensor.shape.len() || shape.contains(&0) {
@@ -84,8 +87,8 @@ fn grid(description: &Description, shape: &[usize], scale: &Part<'_>) -> Result<
         .map(|(&dim, &count)| (count > 0 && dim.is_multiple_of(count)).then(|| (dim / count) as u64))
         .collect();
     let blocks = blocks.ok_or_else(fits)?;
-    if let Some(said) = description.sizes("block_size")?.filter(|said| *said != blocks) {
-        return Err(description.wrong("block_size", &format!("{blocks:?} instead of {said:?}")));
+    if let Some(found) = description.sizes("block_size")?.filter(|found| *found != blocks) {
+        return Err(description.wrong("block_size", &format!("{blocks:?} instead of {found:?}")));
     }
     let [stack @ .., block_rows, block_cols] = &blocks[..] else { return Err(fits()) };
     let total = scale.tensor.elements();
@@ -110,7 +113,7 @@ fn float_scale(part: &Part<'_>) -> Result<ScaleType> {
     ScaleType::of_float(part.tensor.dtype).ok_or_else(|| wrong_type(part, "F32, BF16 or F16"))
 }
 
-fn float8(description: &Description, parts: &Parts<'_>, told: &[Dtype]) -> Result<Decoded> {
+fn float8(description: &Description, parts: &Parts<'_>, configured: &[Dtype]) -> Result<Decoded> {
     parts.only(description, &["qdata", "scale"])?;
     let (codes, scale) = (parts.needed(description, "qdata")?, parts.needed(description, "scale")?);
     let format = match codes.tensor.dtype {
@@ -118,9 +121,9 @@ fn float8(description: &Description, parts: &Parts<'_>, told: &[Dtype]) -> Resul
         Dtype::F8E5M2 => Fp8Format::E5m2,
         _ => return Err(wrong_type(codes, "F8_E4M3 or F8_E5M2")),
     };
-    if !told.is_empty() && !told.contains(&codes.tensor.dtype) {
-        let told = told.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" or ");
-        return Err(wrong_type(codes, &format!("{told}, as quant_type in the configuration says,")));
+    if !configured.is_empty() && !configured.contains(&codes.tensor.dtype) {
+        let configured = configured.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(" or ");
+        return Err(wrong_type(codes, &format!("{configured}, the quant_type of the configuration,")));
     }
     let target = description.target("dtype")?;
     let shape = codes.tensor.shape.clone();
@@ -182,7 +185,7 @@ fn int8(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
     })
 }
 
-/// The shape of a tensor whose values are stored two to a byte.
+/// The shape of a tensor whose codes are stored two to a byte.
 fn unpacked(codes: &Part<'_>) -> Result<Vec<usize>> {
     let mut shape = codes.tensor.shape.clone();
     match shape.last_mut().and_then(|last| Some((last.checked_mul(2)?, last))) {
@@ -192,7 +195,7 @@ fn unpacked(codes: &Part<'_>) -> Result<Vec<usize>> {
     Ok(shape)
 }
 
-/// The grid of scales for every `size` values of a row, and how they are stored.
+/// The grid of scales for blocks of `size` values of a row, and their swizzled order if they have one.
 fn row_blocks(
     description: &Description,
     shape: &[usize],
@@ -215,7 +218,7 @@ fn row_blocks(
     }
     let all_rows = stack.iter().fold(rows, |product, &dim| product.saturating_mul(dim as u64));
     let swizzled = Swizzled { rows: all_rows, cols: blocks as u64 };
-    // Matrices of a stack are stored as one, which must not end inside a block of rows.
+    // The scales of a stack are swizzled as those of one tall matrix; no matrix may end inside a tile.
     let is_whole = stack.iter().all(|&dim| dim == 1) || rows.is_multiple_of(Swizzled::ROWS);
     match is_whole && scale.tensor.elements() == swizzled.bytes() && scale.tensor.shape.len() == shape.len() {
         true => Ok((grid, Some(swizzled))),
@@ -230,8 +233,8 @@ fn mx(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
         return Err(wrong_type(scale, "F8_E8M0"));
     }
     let target = match description.target("orig_dtype")? {
-        // The library rounds the powers to this type first.
-        TargetDtype::F16 => return Err(description.refused("it stands for numbers of float16, which is not decoded")),
+        // The library first rounds the scales to this type, where powers of two overflow.
+        TargetDtype::F16 => return Err(description.refused("its orig_dtype is float16, which is not decoded")),
         target => target,
     };
     let (elements, size) = (description.type_name("elem_dtype")?, description.size("block_size")?);
@@ -287,7 +290,7 @@ fn nvfp4(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
     })
 }
 
-/// Four-bit floats, the first of a byte in its lower half.
+/// The decoder of four-bit floats, the first of a byte in the low nibble.
 fn four_bit(description: &Description, grid: Grid, scales: Scales) -> Grouped {
     Grouped {
         layout: Layout::bytes(4, grid.cols),

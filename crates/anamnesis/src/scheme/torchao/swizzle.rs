@@ -1,7 +1,8 @@
-//! Scales of one byte in the order in which matrix units read them.
+//! Swizzled scales: one-byte scales in the order in which matrix units read them.
 //!
-//! 128 rows and 4 columns of scales are a tile of 512 bytes, tiles lie row by row, and both sides are filled up. Inside a tile
-//! the scale of row `r` and column `c` is at `16 (r mod 32) + 4 (r div 32) + c`.
+//! 128 rows and 4 columns of scales are a tile of 512 bytes. Tiles are stored row by row, and both dimensions are
+//! padded to whole
+//! tiles. Inside a tile the scale of row `r` and column `c` is at `16 (r mod 32) + 4 (r div 32) + c`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::coder::{Context, TileDecoder, Window};
 
-/// The shape of the scales, as rows and columns.
+/// The rows and columns of swizzled scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Swizzled {
     pub rows: u64,
@@ -20,60 +21,60 @@ pub(super) struct Swizzled {
 const COLS: u64 = 4;
 const TILE_BYTES: u64 = Swizzled::ROWS * COLS;
 
-/// The part that scales are.
+/// The part index of the scales.
 const SCALES: usize = 1;
 
 impl Swizzled {
-    /// Rows of a tile.
+    /// Rows per tile.
     pub(super) const ROWS: u64 = 128;
 
-    /// Bytes that the scales take.
+    /// The bytes of all scales with their padding.
     pub(super) fn bytes(self) -> u64 {
         self.rows.div_ceil(Self::ROWS).saturating_mul(self.row_bytes())
     }
 
-    /// Bytes of a row of tiles.
+    /// The bytes of a row of tiles.
     fn row_bytes(self) -> u64 {
         self.cols.div_ceil(COLS).saturating_mul(TILE_BYTES)
     }
 
-    /// The rows of tiles that these scales, counted row by row, lie in.
+    /// The rows of tiles that contain these scales, which are counted row by row.
     fn tile_rows(self, scales: &Range<u64>) -> Range<u64> {
         scales.start / self.cols / Self::ROWS..(scales.end - 1) / self.cols / Self::ROWS + 1
     }
 
-    /// Where a scale lies.
+    /// The byte offset of a scale.
     fn place(self, scale: u64) -> u64 {
         let (row, col) = (scale / self.cols, scale % self.cols);
         let inside = row % 32 * 16 + row % Self::ROWS / 32 * 4 + col % COLS;
         row / Self::ROWS * self.row_bytes() + col / COLS * TILE_BYTES + inside
     }
 
-    /// A decoder whose scales are stored so, where they are.
+    /// Wraps a decoder if its scales are swizzled.
     pub(super) fn around(swizzled: Option<Self>, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
         match swizzled {
             None => decoder,
-            Some(order) => Arc::new(Reordered { order, decoder }),
+            Some(order) => Arc::new(Unswizzle { order, decoder }),
         }
     }
 }
 
-/// A decoder that wants its scales row by row, around which they are brought into that order.
-struct Reordered {
+/// Wraps a decoder that reads its scales row by row: reorders the swizzled scales for it.
+struct Unswizzle {
     order: Swizzled,
     decoder: Arc<dyn TileDecoder>,
 }
 
-impl std::hash::Hash for Reordered {
+impl std::hash::Hash for Unswizzle {
     fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
         self.order.hash(hasher);
         self.decoder.identify(hasher);
     }
 }
 
-impl Reordered {
-    /// The windows that the decoder asks for, with the place of the scales among them.
-    fn asked(&self, elements: Range<u64>) -> (Vec<Window>, Option<usize>) {
+impl Unswizzle {
+    /// The windows of the inner decoder, and the index of the scales among them.
+    fn inner_windows(&self, elements: Range<u64>) -> (Vec<Window>, Option<usize>) {
         let mut windows = Vec::new();
         self.decoder.windows(elements, &mut windows);
         let place = windows.iter().position(|window| window.part == SCALES && window.bytes() > 0);
@@ -81,7 +82,7 @@ impl Reordered {
     }
 }
 
-impl TileDecoder for Reordered {
+impl TileDecoder for Unswizzle {
     fn granule(&self) -> u64 {
         self.decoder.granule()
     }
@@ -91,13 +92,13 @@ impl TileDecoder for Reordered {
     }
 
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
-        let (mut asked, place) = self.asked(elements);
-        if let Some(window) = place.and_then(|place| asked.get_mut(place)) {
+        let (mut inner, place) = self.inner_windows(elements);
+        if let Some(window) = place.and_then(|place| inner.get_mut(place)) {
             let rows = self.order.tile_rows(&(window.offset..window.offset + window.bytes()));
             let row_bytes = self.order.row_bytes();
             *window = Window::run(SCALES, rows.start * row_bytes, (rows.end - rows.start) * row_bytes);
         }
-        windows.extend(asked);
+        windows.extend(inner);
     }
 
     fn decode(
@@ -108,8 +109,8 @@ impl TileDecoder for Reordered {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let (asked, place) = self.asked(elements.clone());
-        let Some((place, window)) = place.and_then(|place| Some((place, asked.get(place)?))) else {
+        let (inner, place) = self.inner_windows(elements.clone());
+        let Some((place, window)) = place.and_then(|place| Some((place, inner.get(place)?))) else {
             return self.decoder.decode(elements, inputs, target, out, context);
         };
         let scales = window.offset..window.offset + window.bytes();
