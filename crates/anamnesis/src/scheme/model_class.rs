@@ -19,6 +19,8 @@ pub(crate) enum Layer {
     Conv1d,
     /// A linear layer that its model keeps in F32.
     InF32,
+    /// A linear layer whose weight its model reads without calling the layer: codes would be read as values.
+    Bypassed,
     /// An expert of a mixture; transformers holds all experts of a layer in one tensor.
     Expert,
     /// The head of the model, or a projection that loaders treat as one.
@@ -41,7 +43,7 @@ struct Exception {
     layer: Layer,
 }
 
-const EXCEPTIONS: [Exception; 13] = [
+const EXCEPTIONS: [Exception; 17] = [
     Exception {
         types: &["gpt2", "openai-gpt", "imagegpt", "decision_transformer"],
         modules: &[
@@ -79,6 +81,19 @@ const EXCEPTIONS: [Exception; 13] = [
         layer: Layer::Inherited,
     },
     Exception { types: &["deepseek_v4"], modules: &["o_a_proj"], layer: Layer::Inherited },
+    Exception { types: &["mamba", "falcon_mamba", "jamba"], modules: &["dt_proj"], layer: Layer::Bypassed },
+    Exception {
+        types: &["wavlm"],
+        modules: &["attention.q_proj", "attention.k_proj", "attention.v_proj", "attention.out_proj"],
+        layer: Layer::Bypassed,
+    },
+    // Heads that tell speakers apart.
+    Exception {
+        types: &["data2vec-audio", "unispeech-sat", "wav2vec2", "wav2vec2-bert", "wav2vec2-conformer", "wavlm"],
+        modules: &["kernel"],
+        layer: Layer::Bypassed,
+    },
+    Exception { types: &["detr", "conditional_detr"], modules: &["bbox_attention.k_proj"], layer: Layer::Bypassed },
     Exception {
         types: &["ibert"],
         modules: &["self.query", "self.key", "self.value", "intermediate.dense", "output.dense"],
@@ -190,6 +205,11 @@ impl<'a> ModelClass<'a> {
         }
     }
 
+    /// Whether some of these are parts of experts, each of which has its own.
+    pub(crate) fn has_experts<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
+        self.is_known() && names.any(is_expert)
+    }
+
     fn heads(&self) -> impl Iterator<Item = &'static str> + use<'a> {
         let class = *self;
         TIED_HEADS.iter().filter(move |(types, _)| class.is_any(types)).map(|(_, head)| *head)
@@ -261,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_linear_layer_is_never_an_exception() {
-        let linear = [Layer::Linear, Layer::Expert, Layer::Head];
+        let linear = [Layer::Linear, Layer::Expert, Layer::Head, Layer::Bypassed];
         each("linear", |class, module| linear.contains(&class.layer(&format!("{module}.weight"))));
     }
 
@@ -281,6 +301,29 @@ mod tests {
         each("tied", |class, module| {
             class.layer(&format!("{module}.weight")) == Layer::Head || is_kept_by_name(&format!("{module}.weight"))
         });
+    }
+
+    #[test]
+    fn layers_whose_weights_are_read_without_a_call_are_bypassed() {
+        let layer = |kind: &str, name: &str| ModelClass::of(&[kind.to_owned()]).layer(&format!("{name}.weight"));
+        for kind in ["mamba", "falcon_mamba", "jamba"] {
+            assert_eq!(layer(kind, "backbone.layers.0.mixer.dt_proj"), Layer::Bypassed, "{kind}");
+            assert_eq!(layer(kind, "backbone.layers.0.mixer.in_proj"), Layer::Linear, "{kind}");
+        }
+        assert_eq!(layer("wavlm", "wavlm.encoder.layers.0.attention.out_proj"), Layer::Bypassed);
+        assert_eq!(layer("wav2vec2", "wav2vec2.encoder.layers.0.attention.out_proj"), Layer::Linear);
+        assert_eq!(layer("wav2vec2", "tdnn.0.kernel"), Layer::Bypassed);
+        assert_eq!(layer("detr", "bbox_attention.k_proj"), Layer::Bypassed);
+        assert_eq!(layer("detr", "model.decoder.layers.0.self_attn.k_proj"), Layer::Linear);
+    }
+
+    #[test]
+    fn experts_are_recognised_by_their_index() {
+        let mixtral = ["mixtral".to_owned()];
+        let has = |name| ModelClass::of(&mixtral).has_experts([name].into_iter());
+        assert!(has("model.layers.0.block_sparse_moe.experts.0.w1.weight_packed"));
+        assert!(!has("model.layers.0.block_sparse_moe.gate.weight"));
+        assert!(!ModelClass::of(&[]).has_experts(["experts.0.w1.weight"].into_iter()));
     }
 
     #[test]

@@ -152,6 +152,41 @@ fn a_layer_whose_weight_is_used_directly_is_not_quantised_and_listed() {
 }
 
 #[test]
+fn a_layer_whose_weight_is_read_without_a_call_is_kept_and_listed() {
+    let matrix = [0.5; 128 * 128];
+    let model = Model::new().floats("backbone.layers.0.mixer.dt_proj.weight", &[128, 128], &matrix).floats(
+        "backbone.layers.0.mixer.in_proj.weight",
+        &[128, 128],
+        &matrix,
+    );
+    for (to, list) in
+        [("w4a16", "ignore"), ("bnb-int8", "llm_int8_skip_modules"), ("awq-4bit", "modules_to_not_convert")]
+    {
+        let folder = Folder::staged(&model.bytes(), Some(&json!({ "model_type": "mamba" })));
+        let output = folder.path("out");
+        convert(folder.model().parent().unwrap(), to, &output);
+        let left = configuration(&output)[list].clone();
+        assert_eq!(left, json!(["backbone.layers.0.mixer.dt_proj", "lm_head"]), "{to}");
+    }
+}
+
+#[test]
+fn a_directory_of_experts_names_the_loaders_that_do_not_read_them() {
+    let experts = Model::new().floats("model.layers.0.mlp.experts.0.up_proj.weight", &[128, 128], &[0.5; 128 * 128]);
+    let layers = Model::new().floats("model.layers.0.mlp.up_proj.weight", &[128, 128], &[0.5; 128 * 128]);
+    for (to, is_read) in [("w4a16", true), ("w4a16-asym", false), ("w8a8", false), ("awq-4bit", false)] {
+        for (model, is_read) in [(&experts, is_read), (&layers, true)] {
+            let folder = Folder::staged(&model.bytes(), Some(&json!({ "model_type": "qwen3_moe" })));
+            let plan = plan_as(folder.model().parent().unwrap(), to, &ConvertOptions::new());
+            let Ok(plan) = plan else { panic!("{to}: {}", plan.err().unwrap()) };
+            let notes: Vec<_> = plan.notes().iter().map(ToString::to_string).collect();
+            let note = notes.iter().find(|note| note.starts_with("loaded by ")).unwrap();
+            assert_eq!(!note.contains("not by transformers"), is_read, "{to}: {note}");
+        }
+    }
+}
+
+#[test]
 fn selecting_a_layer_that_its_loader_does_not_replace_is_an_error() {
     let wish = ConvertOptions::new().with_quantized("*.wo.weight").unwrap();
     let error = plan_as(&model("t5/source"), "bnb-nf4", &wish).err().unwrap();

@@ -98,7 +98,12 @@ impl Checkpoint {
             if self.model_class().is_known() {
                 check_runs(encoding, dtype)?;
             }
-            notes.push(format!("loaded by {}", encoding.quantiser.loaded_by()).into());
+            let names = planned.iter().flat_map(|planned| &planned.outputs).map(|output| output.name.as_str());
+            let loaded_by = match self.model_class().has_experts(names) {
+                true => encoding.quantiser.loaded_with_experts_by(),
+                false => encoding.quantiser.loaded_by(),
+            };
+            notes.push(format!("loaded by {loaded_by}").into());
         }
         let base = self.input_files().next().map_or(shards::BASE, |(name, _)| shards::base_of(name));
         let shards = shards::lay_out(planned, options, metadata.as_ref(), base)?;

@@ -60,6 +60,10 @@ impl Quantiser for Gemm {
         "AutoAWQ 0.2.9, and transformers 5.22 (with GPTQModel), vLLM and SGLang, in F16"
     }
 
+    fn loaded_with_experts_by(&self) -> &'static str {
+        "vLLM and SGLang, in F16; not by transformers 5.22, which holds experts in one tensor"
+    }
+
     fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
         Some(json!({
             "bits": 4,

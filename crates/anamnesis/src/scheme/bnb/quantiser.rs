@@ -56,7 +56,7 @@ impl Quantiser for BnbKind {
             Layer::Inherited | Layer::Expert => Some(Keeping::NotReplaced),
             Layer::InF32 => Some(Keeping::InF32),
             Layer::Head => Some(Keeping::Head),
-            Layer::Other => Some(Keeping::NotReplaced),
+            Layer::Bypassed | Layer::Other => Some(Keeping::NotReplaced),
         }
     }
 

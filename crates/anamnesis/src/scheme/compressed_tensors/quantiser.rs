@@ -85,6 +85,19 @@ impl Quantiser for Preset {
         "transformers 5.22 with compressed-tensors 0.20, vLLM and SGLang"
     }
 
+    /// transformers joins experts from codes and scales, and ignores their other parts.
+    fn loaded_with_experts_by(&self) -> &'static str {
+        match self.codes {
+            Codes::Float | Codes::Packed { symmetric: true, .. } | Codes::Mxfp4 => self.loaded_by(),
+            Codes::Int8 | Codes::Packed { .. } | Codes::Mxfp8 => {
+                "vLLM and SGLang; not by transformers 5.22, which cannot join such experts"
+            }
+            Codes::Nvfp4 => {
+                "vLLM and SGLang; not by transformers 5.22, which ignores the global scales of experts and computes wrong numbers"
+            }
+        }
+    }
+
     /// compressed-tensors decodes formats whose scales are not floats of the model's type to BF16.
     fn required_dtype(&self) -> Option<TargetDtype> {
         matches!(self.codes, Codes::Mxfp4 | Codes::Mxfp8 | Codes::Nvfp4).then_some(TargetDtype::BF16)

@@ -113,7 +113,7 @@ impl Quantiser for Kind {
             Layer::Linear | Layer::Inherited | Layer::Expert | Layer::Conv1d => None,
             Layer::InF32 => Some(Keeping::InF32),
             Layer::Head => Some(Keeping::Head),
-            Layer::Other => Some(Keeping::NotReplaced),
+            Layer::Bypassed | Layer::Other => Some(Keeping::NotReplaced),
         }
     }
 

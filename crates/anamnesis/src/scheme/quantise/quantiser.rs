@@ -136,6 +136,11 @@ pub(crate) trait Quantiser: Send + Sync {
     /// The libraries that load the result, with the versions it was tested with.
     fn loaded_by(&self) -> &'static str;
 
+    /// The libraries that load the result for a mixture of experts.
+    fn loaded_with_experts_by(&self) -> &'static str {
+        self.loaded_by()
+    }
+
     /// Why the weight of a layer is kept: loaders do not replace a layer of this class by a quantised one.
     fn keeps(&self, layer: Layer) -> Option<Keeping> {
         match layer {
@@ -143,7 +148,7 @@ pub(crate) trait Quantiser: Send + Sync {
             Layer::Conv1d => Some(Keeping::Transposed),
             Layer::InF32 => Some(Keeping::InF32),
             Layer::Head => Some(Keeping::Head),
-            Layer::Other => Some(Keeping::NotReplaced),
+            Layer::Bypassed | Layer::Other => Some(Keeping::NotReplaced),
         }
     }
 
