@@ -107,7 +107,10 @@ mod tests {
     fn an_unknown_name_and_an_unavailable_level_are_different_errors() {
         let names: Vec<_> = CpuLevel::available().map(CpuLevel::name).collect();
         let refused = |name: &str| name.parse::<CpuLevel>().unwrap_err();
-        assert_eq!(refused("v9").to_string(), format!("\"v9\" is no CPU level; there are {}", names.join(", ")));
+        assert_eq!(
+            refused("v9").to_string(),
+            format!("\"v9\" is not a known CPU level; known are {}", names.join(", "))
+        );
         for missing in Level::NAMES.into_iter().filter(|name| !names.contains(name)) {
             assert!(matches!(refused(missing), AnamnesisError::Request(Request::Unavailable { .. })), "{missing}");
         }

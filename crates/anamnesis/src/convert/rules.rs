@@ -143,6 +143,6 @@ mod tests {
     #[test]
     fn what_is_no_encoding_is_refused_with_those_there_are() {
         let error = Rules::default().add("*", "gguf").unwrap_err().to_string();
-        assert!(error.starts_with("\"gguf\" is no way of quantising; there are keep, bnb-nf4"), "{error}");
+        assert!(error.starts_with("\"gguf\" is not a known way of quantising; known are keep, bnb-nf4"), "{error}");
     }
 }

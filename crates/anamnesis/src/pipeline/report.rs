@@ -67,7 +67,7 @@ pub(super) fn collect(
     written: &mpsc::SyncSender<usize>,
     filled: &mpsc::Sender<Complete>,
 ) -> Vec<Vec<Distance>> {
-    let mut states: Vec<_> = plans.iter().map(|plan| OutputState::of(plan)).collect();
+    let mut states: Vec<_> = plans.iter().map(|plan| OutputProgress::of(plan)).collect();
     let mut progress = Progress {
         total_bytes: states.iter().map(|state| state.left).sum(),
         total_tensors: plans.iter().map(|plan| plan.tensors().count()).sum(),
@@ -113,12 +113,12 @@ pub(super) fn collect(
         }
         watch(&progress);
     }
-    let total = |state: OutputState| state.measured.into_iter().map(DistanceSum::total).collect();
+    let total = |state: OutputProgress| state.measured.into_iter().map(DistanceSum::total).collect();
     states.into_iter().map(total).collect()
 }
 
 /// The state of one output file.
-struct OutputState {
+struct OutputProgress {
     /// Bytes left, in total and per job.
     left: u64,
     jobs: Vec<u64>,
@@ -127,7 +127,7 @@ struct OutputState {
     measured: Vec<DistanceSum>,
 }
 
-impl OutputState {
+impl OutputProgress {
     fn of(plan: &Plan) -> Self {
         let jobs: Vec<u64> = plan.jobs.iter().map(|job| job.bytes()).collect();
         let measured = plan.jobs.iter().map(|_| DistanceSum::default()).collect();

@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn an_expression_that_matches_no_quantised_tensor_is_refused_by_name() {
         for (text, words) in
-            [("atn_v", "no tensor fits the pattern \"atn_v\""), ("attn_norm", "none of them is quantised")]
+            [("atn_v", "no tensor matches the pattern \"atn_v\""), ("attn_norm", "none of them is quantised")]
         {
             let types = types(&[("attn_v", Dtype::F16), (text, Dtype::F16)]).unwrap();
             let error = check(&types).unwrap_err().to_string();
@@ -168,7 +168,8 @@ mod tests {
         {
             let error = types(&[("attn_v", dtype)]).map(drop).unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("\"{dtype}\" is no type that weights are stored in; there are F32")),
+                error
+                    .starts_with(&format!("\"{dtype}\" is not a known type that weights are stored in; known are F32")),
                 "{error}"
             );
             assert!(TensorTypes::new(&BlockOptions::new().with_output_type(dtype)).is_err());

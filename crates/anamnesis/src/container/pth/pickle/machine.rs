@@ -455,6 +455,6 @@ impl<'a> Machine<'a, '_> {
             let why = format!("a state for {} itself", quoted(&format!("{}.{}", global.module, global.name)));
             return Err(malformed(at, &why));
         }
-        self.values.build(target, state).ok_or_else(|| malformed(at, "a state for a value without one"))
+        self.values.build(target, state).ok_or_else(|| malformed(at, "a state for a value that does not accept one"))
     }
 }
