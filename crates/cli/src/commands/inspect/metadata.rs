@@ -195,8 +195,8 @@ mod tests {
         let array = GgufMetadataValue::Array(Box::new(GgufMetadataArray::I32((0..1002).collect())));
         assert_eq!(
             (type_name(&array).as_str(), shown(&array).as_str()),
-            ("i32[1002]", "[0, 1, 2, 3, 4, 5, … 1002 in all]")
+            ("i32[1002]", "[0, 1, 2, 3, 4, 5, … 1002 in total]")
         );
-        assert!(whole(&array).ends_with("\n999\nand 2 more; --json has them all"));
+        assert!(whole(&array).ends_with("\n999\nand 2 more; --json prints all"));
     }
 }
