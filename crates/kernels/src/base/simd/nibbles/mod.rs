@@ -8,7 +8,7 @@ use crate::base::GROUP;
 
 /// Fifteen ascending limits, searched in four steps, and the codes between them.
 ///
-/// Values are compared by [`key`]. −0.0 has its own code.
+/// Values are compared by their `key`. −0.0 has its own code.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LimitTree {
     limits: [i32; 15],
