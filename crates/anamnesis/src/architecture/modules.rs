@@ -1,7 +1,7 @@
 //! The tensors of modules that several architectures share: embeddings, norms, attention, feed-forward networks, experts.
 
 use super::change::{Change, Halves};
-use super::need::{ATTENTION_BIAS, DENSE, MLP_BIAS, SHARED, SPARSE, UNTIED};
+use super::need::{ATTENTION_BIAS, DENSE, MLP_BIAS, Need, SHARED, SPARSE, UNTIED};
 use super::rule::{Rule, layer, model};
 use super::size::{EXPERT_COUNT, EXPERT_FFN, FFN, HEAD_DIM, HIDDEN, KV_DIM, ONE, Q_DIM, SHARED_FFN, Size, VOCAB};
 
@@ -13,32 +13,27 @@ pub(crate) const EMBED_NORM_HEAD: &[Rule] = &[
 ];
 
 /// Attention with separate query, key and value projections.
-pub(crate) const ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(ATTENTION_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]).biased(ATTENTION_BIAS),
-];
+pub(crate) const fn attention(qkv_bias: Need, output_bias: Need) -> [Rule; 4] {
+    [
+        layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(qkv_bias),
+        layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(qkv_bias),
+        layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(qkv_bias),
+        layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]).biased(output_bias),
+    ]
+}
 
-/// [`ATTENTION`] with query and key rows permuted for RoPE.
-pub(crate) const PERMUTED_ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN])
-        .with(&[Change::Rotary("num_attention_heads")])
-        .biased(ATTENTION_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN])
-        .with(&[Change::Rotary("num_key_value_heads")])
-        .biased(ATTENTION_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]).biased(ATTENTION_BIAS),
-];
+/// Attention with biases by `attention_bias`.
+pub(crate) const ATTENTION: &[Rule] = &attention(ATTENTION_BIAS, ATTENTION_BIAS);
 
 /// [`ATTENTION`] without a bias of the output projection.
-pub(crate) const QKV_BIASED_ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(ATTENTION_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(ATTENTION_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]),
-];
+pub(crate) const QKV_BIASED_ATTENTION: &[Rule] = &attention(ATTENTION_BIAS, Need::Never);
+
+/// [`ATTENTION`] with query and key rows permuted for RoPE.
+pub(crate) const PERMUTED_ATTENTION: &[Rule] = {
+    let [q, k, v, output] = attention(ATTENTION_BIAS, ATTENTION_BIAS);
+    let (q_change, k_change) = (&[Change::Rotary("num_attention_heads")], &[Change::Rotary("num_key_value_heads")]);
+    &[q.with(q_change), k.with(k_change), v, output]
+};
 
 /// Norms of queries and keys, per head.
 pub(crate) const QK_NORMS: &[Rule] = &[
@@ -55,18 +50,19 @@ pub(crate) const NORMS: &[Rule] = &[
 ];
 
 /// The gated feed-forward network of layers without experts.
-pub(crate) const GATED_FFN: &[Rule] = &[
-    layer("mlp.gate_proj.*", "ffn_gate.*", &[FFN, HIDDEN]).when(DENSE),
-    layer("mlp.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).when(DENSE),
-    layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE),
-];
+const fn gated_ffn(bias: Need) -> [Rule; 3] {
+    [
+        layer("mlp.gate_proj.*", "ffn_gate.*", &[FFN, HIDDEN]).when(DENSE).biased(bias),
+        layer("mlp.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).when(DENSE).biased(bias),
+        layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE).biased(bias),
+    ]
+}
 
-/// [`GATED_FFN`] with biases.
-pub(crate) const GATED_FFN_BIASED: &[Rule] = &[
-    layer("mlp.gate_proj.*", "ffn_gate.*", &[FFN, HIDDEN]).when(DENSE).biased(MLP_BIAS),
-    layer("mlp.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).when(DENSE).biased(MLP_BIAS),
-    layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE).biased(MLP_BIAS),
-];
+/// The gated feed-forward network without biases.
+pub(crate) const GATED_FFN: &[Rule] = &gated_ffn(Need::Never);
+
+/// The gated feed-forward network with biases by `mlp_bias`.
+pub(crate) const GATED_FFN_BIASED: &[Rule] = &gated_ffn(MLP_BIAS);
 
 /// The shape of stacked `gate_proj` or `up_proj`.
 pub(crate) const EXPERTS_UP: &[Size] = &[EXPERT_COUNT, EXPERT_FFN, HIDDEN];

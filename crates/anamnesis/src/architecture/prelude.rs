@@ -12,6 +12,7 @@ pub(super) use super::kind::{Architecture, Class, DECODER, DerivedTensor, Head};
 pub(super) use super::modules::{
     ATTENTION, EMBED_NORM_HEAD, EMBED_NORM_TIED, EXPERTS, EXPERTS_DOWN, EXPERTS_UP, FOUR_NORMS, GATED_FFN,
     GATED_FFN_BIASED, NORMS, PERMUTED_ATTENTION, QK_NORMS, QKV_BIASED_ATTENTION, SHARED_EXPERT, SHARED_EXPERTS,
+    attention,
 };
 pub(super) use super::need::{ATTENTION_BIAS, MLP_BIAS, Need, Presence, SPARSE, UNTIED, flagged, has_experts};
 pub(super) use super::restore::{self, GELU, set};

@@ -28,9 +28,4 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 /// `q_proj`, `k_proj` and `v_proj` always have biases.
-const ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(Need::Always),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(Need::Always),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(Need::Always),
-    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]),
-];
+const ATTENTION: &[Rule] = &attention(Need::Always, Need::Never);

@@ -40,12 +40,4 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
-/// Biases of `q_proj`, `k_proj` and `v_proj`.
-const QKV_BIAS: Need = Need::Flag("qkv_bias");
-
-const ATTENTION: &[Rule] = &[
-    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(QKV_BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(QKV_BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(QKV_BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]),
-];
+const ATTENTION: &[Rule] = &attention(Need::Flag("qkv_bias"), Need::Never);

@@ -26,7 +26,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
-    rules: &[TENSORS],
+    rules: &[TENSORS, ATTENTION],
     restore: |file, config| {
         if let Some(epsilon) = config.remove("layer_norm_eps") {
             config.insert("norm_epsilon".to_owned(), epsilon);
@@ -44,16 +44,14 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 /// Biases of all modules but the norms, which always have them.
 const BIAS: Need = Need::Flag("use_bias");
 
+const ATTENTION: &[Rule] = &attention(BIAS, BIAS);
+
 const TENSORS: &[Rule] = &[
     model("model.embed_tokens.*", "token_embd.*", &[VOCAB, HIDDEN]),
     model("model.norm.*", "output_norm.*", &[HIDDEN]).biased(Need::Always),
     model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED),
     layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]).biased(Need::Always),
     layer("post_attention_layernorm.*", "ffn_norm.*", &[HIDDEN]).biased(Need::Always),
-    layer("self_attn.q_proj.*", "attn_q.*", &[Q_DIM, HIDDEN]).biased(BIAS),
-    layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).biased(BIAS),
-    layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).biased(BIAS),
-    layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, Q_DIM]).biased(BIAS),
     layer("mlp.c_fc.*", "ffn_up.*", &[FFN, HIDDEN]).biased(BIAS),
     layer("mlp.c_proj.*", "ffn_down.*", &[HIDDEN, FFN]).biased(BIAS),
 ];
