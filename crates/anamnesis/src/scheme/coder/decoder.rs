@@ -10,6 +10,7 @@ use super::integers::Integers;
 use super::scale::{ScaleOp, ScaleType};
 use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::Rounded;
+use anamnesis_kernels::float::{bf16, f16};
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
@@ -225,6 +226,16 @@ impl Window {
             0 => Some(0),
             rows => (rows - 1).checked_mul(self.stride)?.checked_add(self.row_bytes),
         }
+    }
+}
+
+/// A number as its type holds it.
+#[inline(always)]
+pub(crate) fn held_as(number: f32, dtype: TargetDtype) -> f32 {
+    match dtype {
+        TargetDtype::F32 => number,
+        TargetDtype::BF16 => bf16::decode(bf16::encode(number)),
+        TargetDtype::F16 => f16::decode(f16::encode(number)),
     }
 }
 

@@ -16,13 +16,14 @@ mod library;
 mod plain;
 mod scale;
 mod transposed;
+pub(crate) mod words;
 
 pub(crate) use blocks::{FourBitFloats, OF_INPUTS, Reciprocals, ToGgmlBlocks};
 pub(crate) use byte_tiles::ByteTiles;
 pub use coding::{Coding, Evidence};
 pub(crate) use context::Context;
 pub(crate) use decoder::{
-    AsLibrary, Blocked, Codes, Prepare, Prepared, Recipe, TileDecoder, Window, rounded, row_granule,
+    AsLibrary, Blocked, Codes, Prepare, Prepared, Recipe, TileDecoder, Window, held_as, rounded, row_granule,
 };
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
 pub(crate) use field_order::{FieldOrder, InFieldOrder};

@@ -17,10 +17,10 @@
 //! 57344 and
 //! more, for which that would leave no valid code, are calculated in F32 here.
 
-use anamnesis_kernels::float::{bf16, f16};
 use anamnesis_kernels::{E4m3, Format8};
 
 use crate::catalog::TargetDtype;
+use crate::scheme::coder::held_as;
 use crate::scheme::grouped::{Extremes, Group, Groups, ScaleRule};
 
 /// The epsilon of E4M3, which replaces a scale of zero.
@@ -60,8 +60,8 @@ impl ScaleRule for Rule {
         let Self::Nvfp4(dtype) = *self else { return None };
         let smallest = if dtype == TargetDtype::F16 { SMALLEST_F16 } else { f32::MIN_POSITIVE };
         // torch divides a number by a tensor as number × (1 / tensor).
-        let inverse = rounded(1.0 / all.magnitude().max(smallest), dtype);
-        let whole = rounded(inverse * (LARGEST_E4M3 * LARGEST_E2M1), dtype);
+        let inverse = held_as(1.0 / all.magnitude().max(smallest), dtype);
+        let whole = held_as(inverse * (LARGEST_E4M3 * LARGEST_E2M1), dtype);
         Some(if whole.is_finite() { whole } else { 1.0 })
     }
 
@@ -71,11 +71,11 @@ impl ScaleRule for Rule {
             Self::Sided { bits, dtype } => {
                 let Extremes { low, high } = extremes.with(Extremes { low: 0.0, high: 0.0 });
                 let (lowest, range) = (-f32::from(1u16 << (bits - 1)), f32::from((1u16 << bits) - 1));
-                let scale = rounded(rounded(high - low, dtype) / range, dtype);
+                let scale = held_as(held_as(high - low, dtype) / range, dtype);
                 // If all values are zero, the scale is zero too, and so is the zero point.
                 let zero_point = match scale {
                     0.0 if low == 0.0 => 0.0,
-                    scale => rounded(lowest - rounded(low / scale, dtype), dtype),
+                    scale => held_as(lowest - held_as(low / scale, dtype), dtype),
                 };
                 let zero_point = nearest(zero_point.clamp(lowest, lowest + range));
                 Group { offset: zero_point, shift: zero_point, ..Group::of(stored(scale, dtype)) }
@@ -96,7 +96,7 @@ impl ScaleRule for Rule {
 
 #[inline(always)]
 fn nvfp4(extremes: Extremes, whole: f32, dtype: TargetDtype) -> Group {
-    let scale = E4m3::decode(E4m3::encode(rounded(extremes.magnitude() / LARGEST_E2M1, dtype) * whole));
+    let scale = E4m3::decode(E4m3::encode(held_as(extremes.magnitude() / LARGEST_E2M1, dtype) * whole));
     let scale = if scale == 0.0 { EPSILON_E4M3 } else { scale };
     Group { factor: scale / whole, ..Group::of(scale) }
 }
@@ -120,22 +120,12 @@ fn nearest(number: f32) -> f32 {
 
 /// A scale rounded to its type; zero becomes the epsilon of the type.
 fn stored(scale: f32, dtype: TargetDtype) -> f32 {
-    match rounded(scale, dtype) {
+    match held_as(scale, dtype) {
         0.0 => match dtype {
             TargetDtype::F32 => f32::EPSILON,
             TargetDtype::BF16 => 1.0 / 128.0,
             TargetDtype::F16 => 1.0 / 1024.0,
         },
         scale => scale,
-    }
-}
-
-/// A number rounded to a type.
-#[inline(always)]
-fn rounded(number: f32, dtype: TargetDtype) -> f32 {
-    match dtype {
-        TargetDtype::F32 => number,
-        TargetDtype::BF16 => bf16::decode(bf16::encode(number)),
-        TargetDtype::F16 => f16::decode(f16::encode(number)),
     }
 }

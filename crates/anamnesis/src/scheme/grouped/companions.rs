@@ -7,8 +7,8 @@ use anamnesis_kernels::float::{bf16, f16};
 
 use super::{Grouped, Offsets, Step};
 use crate::error::Result;
-use crate::scheme::coder::ScaleOp;
-use crate::scheme::coder::Window;
+use crate::scheme::coder::words::{get, place};
+use crate::scheme::coder::{ScaleOp, Window};
 
 /// The part index of the scales; the other companions follow, if they are stored.
 const SCALES: usize = 1;
@@ -70,22 +70,16 @@ impl Grouped {
         let rows = span.start / self.grid.grid_cols..span.end.div_ceil(self.grid.grid_cols);
         let (first, _) = self.packed_place(rows.start, bits, dense);
         let (last, shift) = self.packed_place(rows.end.saturating_sub(1).max(rows.start), bits, dense);
-        first..last + if shift + u64::from(bits) > 32 { 2 } else { 1 }
+        first..last + if shift + u32::from(bits) > 32 { 2 } else { 1 }
     }
 
-    /// The row of words and the bit at which the packed offset of a row of scales begins. Every matrix of a stack
-    /// begins with a new
-    /// word.
-    fn packed_place(&self, row: u64, bits: u8, dense: bool) -> (u64, u64) {
-        let (bits, rows) = (u64::from(bits.max(1)), self.grid.grid_rows);
-        let (matrix, inside) = (row / rows, row % rows);
-        match dense {
-            true => (matrix * (rows * bits).div_ceil(32) + inside * bits / 32, inside * bits % 32),
-            false => {
-                let per_word = 32 / bits;
-                (matrix * rows.div_ceil(per_word) + inside / per_word, inside % per_word * bits)
-            }
-        }
+    /// The row of words and the bit at which the packed offset of a row of scales begins. Every matrix of a stack begins
+    /// with a new word.
+    fn packed_place(&self, row: u64, bits: u8, dense: bool) -> (u64, u32) {
+        let (bits, rows) = (bits.max(1), self.grid.grid_rows);
+        let (full, rest) = place(rows, bits, dense);
+        let (word, shift) = place(row % rows, bits, dense);
+        (row / rows * (full + u64::from(rest > 0)) + word, shift)
     }
 
     /// Fills in the scales and offsets of a span from their windows, which are removed from `inputs`.
@@ -144,16 +138,12 @@ impl Grouped {
         let cols = self.grid.grid_cols;
         let first = self.packed_rows(span, bits, dense).start;
         let words = words.as_chunks::<4>().0;
-        let mask = u8::MAX >> (8 - bits.clamp(1, 8));
-        let word = |row: u64, col: u64| {
-            words.get(((row - first) * cols + col) as usize).map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)))
-        };
         for (offset, at) in offsets.iter_mut().zip(span.clone()) {
             let (row, col) = (at / cols, at % cols);
-            let (place, shift) = self.packed_place(row, bits, dense);
-            // A code may span two words.
-            let code = (word(place, col) | word(place + 1, col) << 32) >> shift;
-            *offset = (code as u8 & mask).into();
+            let word = |row: u64| {
+                words.get(((row - first) * cols + col) as usize).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+            };
+            *offset = get(word, self.packed_place(row, bits, dense), bits.clamp(1, 8)).into();
         }
     }
 }

@@ -22,6 +22,7 @@ use super::Layout;
 use super::scaling::{Extremes, Groups, ScaleRule};
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::coder::words::{place, put};
 use crate::scheme::coder::{
     Arrangement, Context, EncodedTensor, FirstPass, Grid, MadeIntegers, ScaleType, TileDecoder, TileEncoder, Window,
     Zeros, filled, mishandled,
@@ -181,16 +182,9 @@ impl GroupedEncoder {
         let middle = 1i32 << (bits - 1);
         let words = out.as_chunks_mut::<4>().0;
         for (row, offsets) in offsets.chunks(cols).enumerate() {
-            let bit = row * usize::from(bits);
+            let place = place(row as u64, bits, true);
             for (col, &offset) in offsets.iter().enumerate() {
-                let code = ((offset as i32 + middle) as u64 & 0xFF) << (bit % 32);
-                for (place, part) in [(bit / 32, code as u32), (bit / 32 + 1, (code >> 32) as u32)] {
-                    if part != 0
-                        && let Some(word) = words.get_mut(place * cols + col)
-                    {
-                        *word = (u32::from_le_bytes(*word) | part).to_le_bytes();
-                    }
-                }
+                put(words, place, cols, col, (offset as i32 + middle) as u8);
             }
         }
         out.len()

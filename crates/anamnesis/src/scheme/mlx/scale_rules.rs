@@ -10,10 +10,10 @@
 //! before it is
 //! rounded to the type of the weight. A group whose scale underflows its type becomes zeros.
 
-use anamnesis_kernels::float::{bf16, f16};
 use anamnesis_kernels::{E4m3, Format8};
 
 use crate::catalog::TargetDtype;
+use crate::scheme::coder::held_as;
 use crate::scheme::grouped::{Extremes, Group, ScaleRule};
 
 /// The smallest scale of the mode `affine`.
@@ -41,7 +41,7 @@ impl ScaleRule for Rule {
         match *self {
             Self::Affine { bits } => affine(extremes, f32::from((1u16 << bits) - 1)),
             Self::Power { largest, dtype } => {
-                let scale = rounded(extremes.magnitude() / f32::from(largest), dtype);
+                let scale = held_as(extremes.magnitude() / f32::from(largest), dtype);
                 let (exponent, fraction) = (scale.to_bits() >> 23, scale.to_bits() & 0x7F_FFFF);
                 Group::of(match exponent + u32::from(fraction > 0) {
                     _ if scale == 0.0 => 1.0,
@@ -51,7 +51,7 @@ impl ScaleRule for Rule {
                 })
             }
             Self::Nvfp4(dtype) => {
-                let scale = rounded(extremes.magnitude() / 6.0, dtype);
+                let scale = held_as(extremes.magnitude() / 6.0, dtype);
                 match E4m3::decode(E4m3::encode(scale)) {
                     // Divided by a huge factor, all values become zero.
                     0.0 => Group { factor: f32::MAX, ..Group::of(0.0) },
@@ -70,12 +70,4 @@ fn affine(Extremes { low, high }: Extremes, bins: f32) -> Group {
     let steps = (edge / step).round_ties_even();
     let (scale, bias) = if steps == 0.0 { (step, 0.0) } else { (edge / steps, edge) };
     Group { offset: bias, shift: bias, ..Group::of(scale) }
-}
-
-fn rounded(value: f32, dtype: TargetDtype) -> f32 {
-    match dtype {
-        TargetDtype::F32 => value,
-        TargetDtype::BF16 => bf16::decode(bf16::encode(value)),
-        TargetDtype::F16 => f16::decode(f16::encode(value)),
-    }
 }

@@ -11,6 +11,7 @@ use anamnesis_kernels::{self as kernels, F16, Goal, Level, Output, Ratio};
 use super::{ColumnDecoder, Dialect, Grouping, PackedMatrix, Words, ZeroPoints};
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::scheme::coder::words::awq_word;
 use crate::scheme::coder::{
     Context, EncodedTensor, MadeIntegers, TileDecoder, TileEncoder, Window, filled, mishandled,
 };
@@ -144,7 +145,7 @@ impl PackedEncoder {
             Words::Gptq(bits) => {
                 let written = kernels::pack_bits(level, codes, bits, packed);
                 let words = inputs * usize::from(bits) / 32;
-                turn_words(&packed[..written], rows, words, out)
+                kernels::transpose_words(level, &packed[..written], rows, words, out)
             }
             Words::Awq => {
                 let out = out.as_chunks_mut::<4>().0;
@@ -193,28 +194,6 @@ impl PackedEncoder {
         }
         written
     }
-}
-
-/// Eight codes in the order of AWQ.
-fn awq_word(code: impl Fn(usize) -> u32) -> u32 {
-    const ORDER: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
-    ORDER.iter().enumerate().fold(0, |word, (place, &row)| word | code(row) << (4 * place))
-}
-
-/// Rows of words to columns of words, a square at a time.
-fn turn_words(packed: &[u8], rows: usize, words: usize, out: &mut [u8]) -> usize {
-    const SQUARE: usize = 16;
-    let (packed, out) = (packed.as_chunks::<4>().0, out.as_chunks_mut::<4>().0);
-    for first_row in (0..rows).step_by(SQUARE) {
-        for first_word in (0..words).step_by(SQUARE) {
-            for row in first_row..(first_row + SQUARE).min(rows) {
-                for word in first_word..(first_word + SQUARE).min(words) {
-                    out[word * rows + row] = packed[row * words + word];
-                }
-            }
-        }
-    }
-    4 * rows * words
 }
 
 impl TileEncoder for PackedEncoder {

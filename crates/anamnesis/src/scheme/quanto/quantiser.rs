@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::parts::NAME;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
-use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, Rounded, ScaleType, TileDecoder};
+use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, Rounded, ScaleType, TileDecoder, held_as};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
     Arithmetic, Extremes, Factor, Formula, Goal, Group, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio,
@@ -197,12 +197,7 @@ struct Rule {
 
 impl ScaleRule for Rule {
     fn group(&self, extremes: Extremes, _whole: f32) -> Group {
-        let scale = extremes.magnitude() / self.kind.largest();
-        let scale = match self.dtype {
-            TargetDtype::F32 => scale,
-            TargetDtype::BF16 => bf16::decode(bf16::encode(scale)),
-            TargetDtype::F16 => f16::decode(f16::encode(scale)),
-        };
+        let scale = held_as(extremes.magnitude() / self.kind.largest(), self.dtype);
         // The library divides zeros by a scale of zero and writes the code of NaN, where there is one; here they stay
         // zero.
         Group { factor: if scale == 0.0 { 1.0 } else { scale }, ..Group::of(scale) }

@@ -5,8 +5,9 @@ use std::ops::Range;
 use anamnesis_kernels::Level;
 
 use super::TILE_BYTES;
-use super::stored::{Rectangle, one_more, place, put};
+use super::stored::{Rectangle, one_more};
 use crate::error::{AnamnesisError, Result};
+use crate::scheme::coder::words::{place, put};
 use crate::scheme::coder::{ByteTiles, Context, Integers, Window, Zeros, mishandled};
 
 /// Rows whose codes fill whole words, however many bits they have.

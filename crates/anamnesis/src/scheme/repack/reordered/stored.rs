@@ -5,6 +5,7 @@ use std::ops::Range;
 use anamnesis_kernels::Level;
 
 use crate::error::Result;
+use crate::scheme::coder::words::{awq_shift, get, place};
 use crate::scheme::coder::{CodeOrder, Integers, ScaleType, Window, Zeros};
 
 /// Some groups of some rows.
@@ -152,45 +153,10 @@ pub(super) const fn one_more(less: bool, bits: u8) -> (u32, u8) {
     }
 }
 
-/// The word in which a code begins, and at which bit.
-pub(super) const fn place(index: u64, bits: u8, dense: bool) -> (u64, u32) {
-    match dense {
-        true => (index * bits as u64 / 32, (index * bits as u64 % 32) as u32),
-        false => {
-            let each = 32 / bits as u64;
-            (index / each, (index % each) as u32 * bits as u32)
-        }
-    }
-}
-
-/// The code at a place, which may reach into the next word.
-fn get(word: impl Fn(u64) -> u32, (at, shift): (u64, u32), bits: u8) -> u8 {
-    let next = if shift + u32::from(bits) > 32 { u64::from(word(at + 1)) } else { 0 };
-    ((u64::from(word(at)) | next << 32) >> shift) as u8 & (u8::MAX >> (8 - bits))
-}
-
-/// Puts a code into a column of zeros.
-pub(super) fn put(words: &mut [[u8; 4]], (at, shift): (u64, u32), cols: usize, col: usize, code: u8) {
-    let code = u64::from(code) << shift;
-    for (at, part) in [(at as usize, code as u32), (at as usize + 1, (code >> 32) as u32)] {
-        if part != 0
-            && let Some(word) = words.get_mut(at * cols + col)
-        {
-            *word = (u32::from_le_bytes(*word) | part).to_le_bytes();
-        }
-    }
-}
-
 /// Rows of `rows` numbers to as many columns.
 fn turn(numbers: &[f32], rows: usize, out: &mut [f32]) {
     let groups = numbers.len() / rows.max(1);
     for (group, numbers) in numbers.chunks(rows.max(1)).enumerate() {
         numbers.iter().enumerate().for_each(|(row, &number)| out[row * groups + group] = number);
     }
-}
-
-/// The place of an output in a word of AWQ: even ones first.
-pub(super) const fn awq_shift(row: u64) -> u32 {
-    let row = row as u32 % 8;
-    4 * (row / 2 + row % 2 * 4)
 }

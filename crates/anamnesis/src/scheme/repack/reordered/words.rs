@@ -5,8 +5,8 @@ use std::ops::Range;
 use anamnesis_kernels::{transpose_awq, transpose_words};
 
 use super::TILE_BYTES;
-use super::stored::awq_shift;
 use crate::error::Result;
+use crate::scheme::coder::words::awq_word;
 use crate::scheme::coder::{ByteTiles, CodeOrder, Context, Integers, Window, mishandled};
 
 /// The words of codes (part 0) as the other layout has them.
@@ -96,7 +96,7 @@ fn to_awq(stored: &[u8], at: impl Fn(usize, usize) -> usize, rows: usize, out: &
                 let word = stored.get(at(8 * eight + row, input / 8)).copied().unwrap_or_default();
                 u32::from_le_bytes(word) >> (4 * (input % 8)) & 15
             };
-            *out = (0..8).fold(0, |word, row| word | code(row) << awq_shift(row as u64)).to_le_bytes();
+            *out = awq_word(code).to_le_bytes();
         }
     }
     out.len() / 4 * 4
