@@ -1,21 +1,13 @@
 //! NVFP4 weights as slices, in the layout of ModelOpt: E2M1 codes with an E4M3 scale per 16 values and one F32 scale.
 
-use anamnesis_kernels::Level;
-use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
-
-use super::slices::{check_len, filled_once, piece, product};
+use super::slices::{check_len, decode, product};
 use super::{Bf16Out, OutputElement};
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::Context;
-use crate::scheme::coder::{filled, rounded};
+use crate::scheme::coder::{Arrangement, Grid, ScaleType};
+use crate::scheme::grouped::{Arithmetic, GlobalScale, Grouped, Layout, Meaning, Offsets, Scales};
 
 /// Values per block.
 const BLOCK: usize = 16;
-/// Blocks decoded at a time.
-const STRIP: usize = 1024;
-
-/// The values of the codes. ModelOpt's table has +0 for code 8.
-const MAP: [f32; 16] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 
 /// Decodes a weight: `code * (block_scale * global_scale)`, the low nibble first.
 ///
@@ -35,11 +27,10 @@ pub fn dequantize_nvfp4<E: OutputElement>(
     check_len("block_scales", block_scales, product(&[rows, cols / BLOCK]))?;
     let elements =
         product(&[rows, cols]).ok_or_else(|| AnamnesisError::parse(format!("{rows}x{cols} values are too many")))?;
-    let (level, to) = (Context::default().level(), rounded(E::TARGET));
-    filled_once::<E>(elements, piece::<E>(BLOCK), |range, out| {
-        let (codes, scales) = (range.start / 2..range.end / 2, range.start / BLOCK..range.end / BLOCK);
-        decode(level, to, &weight[codes], &block_scales[scales], global_scale, out)
-    })
+    if elements == 0 {
+        return Ok(Vec::new());
+    }
+    decode::<E>(&decoder(rows as u64, cols as u64), elements, &[weight, block_scales, &global_scale.to_le_bytes()])
 }
 
 /// [`dequantize_nvfp4`] to BF16.
@@ -56,45 +47,49 @@ pub fn dequantize_nvfp4_to_bf16(
     dequantize_nvfp4::<Bf16Out>(weight, block_scales, global_scale, rows, cols)
 }
 
-fn decode(
-    level: Level,
-    to: Rounded,
-    weight: &[u8],
-    block_scales: &[u8],
-    global_scale: f32,
-    out: &mut [u8],
-) -> Result<usize> {
-    let (mut scales, mut written) = ([0.0; STRIP], 0);
-    let strips = weight.chunks(STRIP * BLOCK / 2).zip(out.chunks_mut(STRIP * BLOCK * to.bytes()));
-    for ((codes, out), stored) in strips.zip(block_scales.chunks(STRIP)) {
-        let scales = &mut scales[..stored.len()];
-        filled(kernels::widen_e4m3(level, stored, scales), stored.len())?;
-        scales.iter_mut().for_each(|scale| *scale *= global_scale);
-        written += kernels::coded_blocks(level, Packed::LowNibbles, to, codes, &MAP, &[], scales, BLOCK, out);
+/// The decoder of a matrix as ModelOpt stores it: its table has +0 for code 8.
+fn decoder(rows: u64, cols: u64) -> Grouped {
+    let block = BLOCK as u64;
+    Grouped {
+        layout: Layout::bytes(4, cols),
+        meaning: Meaning::E2m1NoMinusZero,
+        grid: Grid::new(rows, cols, 1, block, Arrangement::Block(1, block)),
+        scales: Scales { kind: ScaleType::E4m3, whole: Some(GlobalScale::times(false)) },
+        offsets: Offsets::None,
+        is_indexed: false,
+        arithmetic: Arithmetic::default(),
+        description: "NVFP4, groups of 16".to_owned(),
     }
-    Ok(written)
 }
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
+    use crate::catalog::TargetDtype;
+    use crate::cpu::CpuLevel;
+    use crate::scheme::{Context, TileDecoder};
 
     #[test]
     fn every_level_gives_the_same_values() {
-        // More than a strip, with every code under every scale, NaN among them.
-        let blocks = STRIP + 300;
+        // Every code under every scale, NaN among them.
+        let blocks = 1324;
         let weight: Vec<u8> = (0..blocks * BLOCK / 2).map(|index| (index * 151 % 256) as u8).collect();
         let scales: Vec<u8> = (0..blocks).map(|index| index as u8).collect();
+        let elements = (blocks * BLOCK) as u64;
         let decoded = |level| {
             let mut out = vec![0; blocks * BLOCK * 2];
-            assert_eq!(decode(level, Rounded::Bf16, &weight, &scales, 0.3, &mut out).unwrap(), out.len());
+            let (inputs, mut context) = ([&weight[..], &scales, &0.3f32.to_le_bytes()], Context::new(level));
+            let decoder = decoder(4, elements / 4);
+            let written = decoder.decode(0..elements, &inputs, TargetDtype::BF16, &mut out, &mut context);
+            assert_eq!(written.unwrap(), out.len());
             out
         };
-        let portable = decoded(Level::portable());
-        assert_eq!(portable[..2], [0, 0], "a scale of zero");
-        for level in Level::available() {
-            assert!(decoded(level) == portable, "{level}");
+        let levels: Vec<_> = CpuLevel::available().collect();
+        let first = decoded(levels[0]);
+        assert_eq!(first[..2], [0, 0], "a scale of zero");
+        for level in levels {
+            assert!(decoded(level) == first, "{level}");
         }
     }
 }
