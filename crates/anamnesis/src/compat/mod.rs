@@ -9,6 +9,7 @@
 //!
 //! They are public as modules of the crate itself.
 
+mod in_memory;
 pub mod lethe;
 pub mod model;
 pub mod parse;

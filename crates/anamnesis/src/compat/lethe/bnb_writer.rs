@@ -16,11 +16,9 @@ use std::path::Path;
 pub use super::bnb::NF4_BLOCK_SIZE;
 use super::bnb::{NF4_CODEBOOK, encode_bnb4_compute_absmax};
 use crate::catalog::Dtype;
-use crate::container::safetensors::Safetensors;
-use crate::container::{Container, Layout, OutputTensor};
+use crate::compat::in_memory::{InMemory, Put};
+use crate::container::OutputTensor;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::output::{Existing, PendingFile};
-use crate::io::zeroed;
 
 /// A BF16 tensor to be written.
 #[derive(Debug, Clone)]
@@ -76,10 +74,7 @@ pub fn classify_inputs(inputs: &[BnbWriteInput<'_>]) -> BnbNf4WriteStats {
 /// `Parse` where a shape and its data disagree, two outputs have one name, or a value to be encoded is not finite; `Io`
 /// where the file cannot be written.
 pub fn write_bnb_nf4_safetensors(inputs: &[BnbWriteInput<'_>], output: impl AsRef<Path>) -> Result<()> {
-    let (tensors, layout) = lay_out(inputs)?;
-    let file = PendingFile::create(output.as_ref(), Existing::Replace, layout.total_bytes)?;
-    fill(inputs, &tensors, &layout, &mut |offset, bytes| file.write_at(offset, bytes))?;
-    file.commit()
+    in_memory(inputs)?.write(output.as_ref())
 }
 
 /// Writes `inputs` to memory.
@@ -87,22 +82,14 @@ pub fn write_bnb_nf4_safetensors(inputs: &[BnbWriteInput<'_>], output: impl AsRe
 /// # Errors
 /// As [`write_bnb_nf4_safetensors`].
 pub fn write_bnb_nf4_safetensors_bytes(inputs: &[BnbWriteInput<'_>]) -> Result<Vec<u8>> {
-    let (tensors, layout) = lay_out(inputs)?;
-    let too_large = || AnamnesisError::limit("available_memory", format!("{} bytes of output", layout.total_bytes));
-    let mut file = zeroed(usize::try_from(layout.total_bytes).map_err(|_| too_large())?);
-    fill(inputs, &tensors, &layout, &mut |offset, bytes| {
-        let start = usize::try_from(offset).map_err(|_| too_large())?;
-        file[start..start + bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    })?;
-    Ok(file)
+    in_memory(inputs)?.into_bytes()
 }
 
 /// Tensors an encoded input becomes.
 const PARTS: usize = 4;
 
-/// The output tensors, in the order of the inputs, and where they go.
-fn lay_out(inputs: &[BnbWriteInput<'_>]) -> Result<(Vec<OutputTensor>, Layout)> {
+/// The file: the tensors of every input, which are encoded one input after the other.
+fn in_memory(inputs: &[BnbWriteInput<'_>]) -> Result<InMemory<impl FnOnce(Put<'_>) -> Result<()>>> {
     let mut tensors = Vec::with_capacity(inputs.len() * PARTS);
     for input in inputs {
         let elements = check(input)?;
@@ -121,33 +108,23 @@ fn lay_out(inputs: &[BnbWriteInput<'_>]) -> Result<(Vec<OutputTensor>, Layout)> 
         add(format!("{name}.quant_map"), Dtype::F32, vec![16], 64);
         add(format!("{name}.quant_state.bitsandbytes__nf4"), Dtype::U8, vec![state.len()], state.len());
     }
-    let layout = Safetensors.lay_out(&tensors, None)?;
-    Ok((tensors, layout))
+    InMemory::safetensors(&tensors, |put| fill(inputs, put))
 }
 
-/// Puts the header and the bytes of every tensor at their places, one input after the other.
-fn fill(
-    inputs: &[BnbWriteInput<'_>],
-    tensors: &[OutputTensor],
-    layout: &Layout,
-    put: &mut dyn FnMut(u64, &[u8]) -> Result<()>,
-) -> Result<()> {
+/// Hands over the bytes of every tensor.
+fn fill(inputs: &[BnbWriteInput<'_>], put: Put<'_>) -> Result<()> {
     let map: Vec<u8> = NF4_CODEBOOK.iter().flat_map(|value| value.to_le_bytes()).collect();
-    put(0, layout.front())?;
-    let mut offsets = layout.offsets.iter().zip(tensors);
-    let mut next = |bytes: &[u8]| offsets.next().map_or(Ok(()), |(&offset, _)| put(offset, bytes));
     for input in inputs {
         if !is_eligible_for_nf4(input.shape) {
-            next(input.bf16_data)?;
+            put(input.bf16_data)?;
             continue;
         }
         refuse_unscalable(input)?;
         let elements = input.bf16_data.len() / 2;
         let (codes, absmax) = encode_bnb4_compute_absmax(input.bf16_data, &map, elements, NF4_BLOCK_SIZE)?;
-        next(&codes)?;
-        next(&absmax)?;
-        next(&map)?;
-        next(quant_state(input.shape).as_bytes())?;
+        for part in [&codes, &absmax, &map, quant_state(input.shape).as_bytes()] {
+            put(part)?;
+        }
     }
     Ok(())
 }

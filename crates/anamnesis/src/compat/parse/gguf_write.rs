@@ -6,10 +6,10 @@ use std::io::{Seek, Write};
 use std::path::Path;
 
 use super::gguf::{GgufMetadataValue, GgufType};
+use crate::compat::in_memory::InMemory;
 use crate::container::Layout;
 use crate::container::gguf::{Keys, NewTensor, lay_out};
 use crate::error::Result;
-use crate::io::output::{Existing, PendingFile};
 
 /// A tensor to be written, packed already where its type is a packed one.
 #[derive(Debug, Clone, Copy)]
@@ -50,12 +50,7 @@ pub fn write_gguf<S: BuildHasher>(
     metadata: &HashMap<String, GgufMetadataValue, S>,
 ) -> Result<()> {
     let layout = layout_of(tensors, metadata)?;
-    let file = PendingFile::create(path.as_ref(), Existing::Replace, layout.total_bytes)?;
-    file.write_at(0, layout.front())?;
-    for (tensor, &offset) in tensors.iter().zip(&layout.offsets) {
-        file.write_at(offset, tensor.data)?;
-    }
-    file.commit()
+    InMemory::new(layout, |put| tensors.iter().try_for_each(|tensor| put(tensor.data))).write(path.as_ref())
 }
 
 /// [`write_gguf`] to any writer, from where it stands.
