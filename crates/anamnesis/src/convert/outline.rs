@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::drafts::Quantise;
 use super::finished::Outputs;
 use super::inputs::ClaimedCatalog;
-use super::mapped::MappedOutputs;
+use super::mapped::{MappedOutputs, Model};
 use super::notes::{self, PlanNote};
 use super::options::{Cast, ConvertOptions};
 use super::output_tensor::fit;
@@ -20,7 +20,7 @@ use crate::container::Format;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::pipeline::{Checks, Planned, Work};
 use crate::scheme::ggml::in_order;
-use crate::scheme::{Keeping, QuantisedModel};
+use crate::scheme::{Encoding, Keeping, QuantisedModel};
 
 /// An output before it is laid out.
 pub(crate) struct Outline {
@@ -39,106 +39,30 @@ pub(crate) struct Outline {
     pub encoded_dtype: Option<TargetDtype>,
 }
 
+/// What describes the quantised weights of an output: members of its configuration, entries of its metadata, files.
+#[derive(Default)]
+struct Described {
+    members: Vec<(&'static str, Value)>,
+    metadata: Metadata,
+    documents: Vec<(&'static str, Value)>,
+}
+
 impl Checkpoint {
     /// The tensors and the metadata of an output, without their places.
     pub(crate) fn outline(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Outline> {
-        if target == ConvertTarget::Hf {
-            let why = "it is written as a directory, not as one file".to_owned();
-            return Err(Request::Contradiction { what: format!("the target {target}"), why }.into());
-        }
-        let container = target.container()?;
-        self.check_split(target, options.split)?;
-        let cast_all = options.cast == Cast::All;
-        let encoding = target.encoding();
-        match encoding {
-            None => {
-                options.quantise.check_unused(target.name())?;
-                options.rules.check_unused(target.name())?;
-            }
-            Some(encoding) => {
-                options.rules.check_mixes(encoding)?;
-                if let Some(name) = self.adapter()? {
-                    let why = format!(
-                        "{} says that this is an adapter, which is added to the weights of a model and not quantised",
-                        quoted(&name)
-                    );
-                    return Err(AnamnesisError::unsupported(target.name(), why));
-                }
-            }
-        }
+        self.check_target(target, options)?;
         let model = self.model_for(target, options)?;
-        let of_model = match (encoding, &model) {
-            (Some(_), None) => self.all_metadata()?,
-            _ => None,
-        };
-        // A model for llama.cpp has types of its own.
-        let dtype = if model.is_some() { None } else { options.target_dtype()? };
-        let quantise = encoding.map(|encoding| Quantise {
-            encoding,
-            options: &options.quantise,
-            chosen: &options.quantised,
-            rules: &options.rules,
-            metadata: of_model.as_ref(),
-            class: self.model_class(),
-            checks: Checks {
-                allow_nonfinite: options.allow_nonfinite,
-                measure: options.measure,
-                loaded_as: TargetDtype::F32,
-            },
-            container,
-            keeps_blocks: dtype.is_none() && !cast_all,
-            in_stored_order: options.split == Split::AsInput,
-            sources: &self.sources,
-            run: &options.run,
-        });
-        let (outputs, told_of_model, notes_of_model) = match &model {
-            Some(model) => {
-                let MappedOutputs { outputs, told, notes } = model.outputs(options, quantise)?;
-                (outputs, Some(told.into_parts().0), notes)
-            }
-            None => {
-                let asked = Asked {
-                    dtype: dtype.unwrap_or_default(),
-                    keeps_blocks: (encoding.is_none() && dtype.is_none() && !cast_all).then_some(container),
-                    cast_all,
-                    // As llama.cpp decodes what it quantises again.
-                    exact_blocks: encoding.is_some() && dtype.is_none() && target.format() == Format::Gguf,
-                    selection: &options.selection,
-                    quantise,
-                };
-                (plan_outputs(ClaimedCatalog::of(self), &asked)?, None, Vec::new())
-            }
-        };
-        let is_mapped = model.is_some();
-        let Outputs { mut planned, mut stats, kept, instead, requantised, repacked, encoded_dtype, others, renamed } =
-            outputs;
-        let made = encoding.map(|encoding| {
-            let stored = planned.iter().flat_map(|planned| &planned.outputs).map(|output| output.name.as_str());
-            let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
-            let made = QuantisedModel {
-                options: &options.quantise,
-                quantised: encoded
-                    .filter_map(|planned| Some(planned.outputs.first()?.name.as_str()))
-                    .chain(repacked.iter().map(String::as_str))
-                    .collect(),
-                others: others.iter().map(|(name, encoding)| (name.as_str(), *encoding)).collect(),
-                kept: kept.iter().map(|kept| (kept.output_name.as_str(), kept.why)).collect(),
-                unstored: self.model_class().unstored_heads(stored.clone()),
-                dtype: encoded_dtype.unwrap_or_default(),
-            };
-            let configuration = encoding.quantiser.configuration(&made).into_iter();
-            let members = configuration
-                .flat_map(|told| encoding.quantiser.members().iter().map(move |&name| (name, told.clone())));
-            (members.collect::<Vec<_>>(), encoding.quantiser.metadata(&made), encoding.quantiser.documents(&made))
-        });
-        let (configuration, told, documents) = made.unwrap_or_default();
-        let kept = kept.into_iter().map(|kept| (kept.name, kept.why)).collect();
-        let reshaped = fit(&mut planned, container, target.extension())?;
+        let MappedOutputs { mut outputs, metadata, notes: notes_of_model } =
+            self.outputs(target, options, model.as_ref())?;
+        let described = target.encoding().map(|encoding| self.described(encoding, options, &outputs));
+        let Described { members: configuration, metadata: told, documents } = described.unwrap_or_default();
+        let (is_mapped, planned) = (model.is_some(), &mut outputs.planned);
+        let reshaped = fit(planned, target.container()?, target.extension())?;
         if !is_mapped {
             // The input's own order: what was together stays together, and reading goes from front to back.
             planned.sort_by_key(Planned::source);
         }
-        let (mut metadata, dropped) = self.metadata_for(target, options, told_of_model)?;
+        let (mut metadata, dropped) = self.metadata_for(target, options, metadata)?;
         if !told.is_empty() {
             let mut all = metadata.unwrap_or_default();
             let is_of_llama_cpp = is_mapped || self.format() == Format::Gguf;
@@ -147,16 +71,16 @@ impl Checkpoint {
                     true => all.written().map(|(key, _)| key.to_owned()).collect(),
                     false => self.metadata()?.into_iter().map(|(key, _)| key).collect(),
                 };
-                arrange_as_llama_cpp(&mut planned, options.split != Split::AsInput);
+                arrange_as_llama_cpp(planned, options.split != Split::AsInput);
                 all = all.in_order(new_behind_old(old, &told));
             }
             all.extend(told);
             metadata = Some(all);
         }
-        stats.dropped_metadata = dropped;
         let mut notes: Vec<PlanNote> = self.claimed().notes.iter().cloned().map(PlanNote::Other).collect();
         notes.extend(notes::of_unclaimed(self.unclaimed(), &options.selection));
         notes.extend(notes_of_model.into_iter().map(PlanNote::Other));
+        let Outputs { planned, stats, kept, instead, requantised, encoded_dtype, renamed, .. } = outputs;
         notes.extend(notes::of_other_types(&instead));
         notes.extend(notes::of_counts(requantised, reshaped, dropped, stats.left_out));
         notes.extend(notes::of_new_names(&renamed));
@@ -167,7 +91,108 @@ impl Checkpoint {
             }
         }
         let architecture = model.map(|model| model.architecture());
+        let (stats, kept) = (
+            ConvertStats { dropped_metadata: dropped, ..stats },
+            kept.into_iter().map(|kept| (kept.name, kept.why)).collect(),
+        );
         Ok(Outline { planned, metadata, configuration, documents, stats, kept, notes, architecture, encoded_dtype })
+    }
+
+    /// Refuses a target that writes no file, and options that do not go with it.
+    fn check_target(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<()> {
+        if target == ConvertTarget::Hf {
+            let why = "it is written as a directory, not as one file".to_owned();
+            return Err(Request::Contradiction { what: format!("the target {target}"), why }.into());
+        }
+        self.check_split(target, options.split)?;
+        let Some(encoding) = target.encoding() else {
+            options.quantise.check_unused(target.name())?;
+            return options.rules.check_unused(target.name());
+        };
+        options.rules.check_mixes(encoding)?;
+        match self.adapter()? {
+            None => Ok(()),
+            Some(name) => {
+                let why = format!(
+                    "{} says that this is an adapter, which is added to the weights of a model and not quantised",
+                    quoted(&name)
+                );
+                Err(AnamnesisError::unsupported(target.name(), why))
+            }
+        }
+    }
+
+    /// Every tensor of an output: what an architecture makes of the input, or the tensors of the input themselves.
+    fn outputs(
+        &self,
+        target: ConvertTarget,
+        options: &ConvertOptions,
+        model: Option<&Model<'_>>,
+    ) -> Result<MappedOutputs> {
+        let (encoding, container, cast_all) = (target.encoding(), target.container()?, options.cast == Cast::All);
+        let of_model = match (encoding, model) {
+            (Some(_), None) => self.all_metadata()?,
+            _ => None,
+        };
+        // A model for llama.cpp has types of its own.
+        let dtype = if model.is_some() { None } else { options.target_dtype()? };
+        let keeps_blocks = dtype.is_none() && !cast_all;
+        let checks =
+            Checks { allow_nonfinite: options.allow_nonfinite, measure: options.measure, loaded_as: TargetDtype::F32 };
+        let quantise = encoding.map(|encoding| Quantise {
+            encoding,
+            options: &options.quantise,
+            chosen: &options.quantised,
+            rules: &options.rules,
+            metadata: of_model.as_ref(),
+            class: self.model_class(),
+            checks,
+            container,
+            keeps_blocks,
+            in_stored_order: options.split == Split::AsInput,
+            sources: &self.sources,
+            run: &options.run,
+        });
+        if let Some(model) = model {
+            return model.outputs(options, quantise);
+        }
+        let asked = Asked {
+            dtype: dtype.unwrap_or_default(),
+            keeps_blocks: (encoding.is_none() && keeps_blocks).then_some(container),
+            cast_all,
+            // As llama.cpp decodes what it quantises again.
+            exact_blocks: encoding.is_some() && dtype.is_none() && target.format() == Format::Gguf,
+            selection: &options.selection,
+            quantise,
+        };
+        let outputs = plan_outputs(ClaimedCatalog::of(self), &asked)?;
+        Ok(MappedOutputs { outputs, metadata: None, notes: Vec::new() })
+    }
+
+    /// What tells loaders of the quantised weights.
+    fn described(&self, encoding: &Encoding, options: &ConvertOptions, outputs: &Outputs) -> Described {
+        let Outputs { planned, kept, repacked, encoded_dtype, others, .. } = outputs;
+        let stored = planned.iter().flat_map(|planned| &planned.outputs).map(|output| output.name.as_str());
+        let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
+        let made = QuantisedModel {
+            options: &options.quantise,
+            quantised: encoded
+                .filter_map(|planned| Some(planned.outputs.first()?.name.as_str()))
+                .chain(repacked.iter().map(String::as_str))
+                .collect(),
+            others: others.iter().map(|(name, encoding)| (name.as_str(), *encoding)).collect(),
+            kept: kept.iter().map(|kept| (kept.output_name.as_str(), kept.why)).collect(),
+            unstored: self.model_class().unstored_heads(stored.clone()),
+            dtype: encoded_dtype.unwrap_or_default(),
+        };
+        let quantiser = encoding.quantiser;
+        let configuration = quantiser.configuration(&made).into_iter();
+        let members = configuration.flat_map(|told| quantiser.members().iter().map(move |&name| (name, told.clone())));
+        Described {
+            members: members.collect(),
+            metadata: quantiser.metadata(&made),
+            documents: quantiser.documents(&made),
+        }
     }
 
     /// Refuses to cut what cannot be cut.

@@ -19,9 +19,8 @@ use super::target::ConvertTarget;
 use super::types::Types;
 use crate::architecture::Architecture;
 use crate::architecture::beside::{Directory, SidecarFiles};
-use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::architecture::types::Weights;
-use crate::catalog::{BlockType, Selection, TargetDtype};
+use crate::catalog::{BlockType, Metadata, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
@@ -43,7 +42,8 @@ pub(super) struct Model<'a> {
 /// What an output is, before it has places.
 pub(super) struct MappedOutputs {
     pub outputs: Outputs,
-    pub told: MetadataBuilder,
+    /// What an architecture says of the model, where there is one.
+    pub metadata: Option<Metadata>,
     pub notes: Vec<String>,
 }
 
@@ -145,6 +145,7 @@ impl Model<'_> {
         for mapped in mapping.tensors.iter().filter(|mapped| !is_kept.contains(&mapped.name)) {
             planner.values(mapped, false).map_err(|error| error.in_tensor(&mapped.name))?;
         }
-        Ok(MappedOutputs { outputs: planner.finish(selected.left_out)?, told, notes })
+        let outputs = planner.finish(selected.left_out)?;
+        Ok(MappedOutputs { outputs, metadata: Some(told.into_parts().0), notes })
     }
 }
