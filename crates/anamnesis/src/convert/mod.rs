@@ -1,16 +1,29 @@
 //! From any input to any output: one dispatch, one plan, one pipeline.
 //!
-//! What needs no change is copied, what the output cannot hold is refused before anything is written. Names are kept unless a
-//! [`Selection`](crate::Selection) changes them, or a known architecture is converted between Hugging Face and GGUF: then names,
-//! shapes, the order of rows and the metadata are those of the other side (`mapped`).
+//! | target | writes |
+//! |---|---|
+//! | `safetensors`, `npz` | plain floats: every quantised weight is decoded |
+//! | `gguf` | plain floats, but blocks of ggml, MXFP4 and NVFP4 keep their codes |
+//! | `hf` | a GGUF file of a known architecture as a directory for transformers |
+//! | bitsandbytes, FP8, compressed-tensors, ModelOpt, MLX, GPTQ, AWQ, quanto, HQQ, gpt-oss | quantised weights in safetensors, and a configuration that describes them |
+//! | mixes and block types of ggml | quantised weights in GGUF |
 //!
-//! | input | to safetensors, npz | to gguf | to an encoding |
-//! |---|---|---|---|
-//! | plain tensors | copied | copied, where GGUF has the type | matrices quantised, but those the target's own library keeps; others copied |
-//! | quantised weights | decoded to the output type | the same; GGUF's own blocks, MXFP4 and NVFP4 keep their codes | codes kept where both libraries decode them alike, otherwise decoded and quantised anew |
-//! | metadata | safetensors' to safetensors | GGUF's to GGUF | that of the container |
+//! [`ConvertTarget::all`] lists them by name. What becomes of a tensor:
 //!
+//! | input | where nothing is quantised | where the target quantises |
+//! |---|---|---|
+//! | plain floats | copied, or cast where asked | matrices quantised, but for those the target's own library keeps |
+//! | quantised weights | decoded, or blocks kept where the container holds them | codes kept where both libraries decode them alike, otherwise decoded and quantised anew |
+//! | anything else | copied | copied |
+//!
+//! Metadata stays where the container does. What the output cannot hold is refused before anything is written. Names and
+//! shapes are kept unless a [`Selection`](crate::Selection) changes names, or a known architecture is converted between
+//! Hugging Face and GGUF: then names, shapes, the order of rows, types and metadata are those of the other side (`mapped`).
 //! GGUF has no scalars: a tensor of rank 0 gets the shape `[1]`, and a [`PlanNote`] says so.
+//!
+//! One planner (`outputs`) plans every tensor: it is given what an output tensor is made of, be that a tensor of the input or
+//! what an architecture makes of several, and decides by type and target. The quantiser then sees all of them at once
+//! (`drafts`), and what it decides becomes planned work with its statistics (`finished`).
 
 #[cfg(test)]
 mod broken_coders;

@@ -262,8 +262,10 @@ fn rule(text: &str) -> Result<(String, String), String> {
 pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// The target: safetensors, gguf, npz, fp8, w4a16, q4_k_m … as listed by amn formats [default: from the extension
-    /// of -o]
+    /// The target: plain floats as safetensors, gguf, npz or hf (a directory for transformers); or weights of
+    /// bitsandbytes (bnb-nf4), FP8 (fp8), compressed-tensors (w4a16), ModelOpt (modelopt-nvfp4), MLX (mlx-4bit), GPTQ
+    /// (gptq-4bit), AWQ (awq-4bit), quanto (quanto-int8), HQQ (hqq-4bit), gpt-oss (gpt-oss) or ggml (q4_k_m); amn formats
+    /// lists all [default: from the extension of -o]
     #[arg(long, value_name = "TARGET", value_parser = named::TARGETS, hide_possible_values = true)]
     pub(crate) to: Option<String>,
     /// The output type of decoded weights: bf16, f16 or f32 [default: bf16]; from a model directory to gguf that of
@@ -362,8 +364,10 @@ the names, order, types and keys of its converter.";
 pub(crate) struct ForgetArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// The target: fp8, w4a16, q4_k_m … as listed by amn formats; with --fit a family (k-quants, compressed-tensors,
-    /// gptq, mlx) or several targets separated by commas [default with --fit: k-quants]
+    /// The target: weights of bitsandbytes (bnb-nf4), FP8 (fp8), compressed-tensors (w4a16), ModelOpt (modelopt-nvfp4),
+    /// MLX (mlx-4bit), GPTQ (gptq-4bit), AWQ (awq-4bit), quanto (quanto-int8), HQQ (hqq-4bit), gpt-oss (gpt-oss) or ggml
+    /// (q4_k_m); amn formats lists all; with --fit a family (k-quants, compressed-tensors, gptq, mlx) or several targets
+    /// separated by commas [default with --fit: k-quants]
     #[arg(long, value_name = "TARGET", value_parser = named::ENCODINGS, hide_possible_values = true)]
     #[arg(required_unless_present_any = ["compare", "fit"])]
     pub(crate) to: Option<String>,

@@ -54,6 +54,33 @@ fn every_command_has_help() {
 }
 
 #[test]
+fn help_names_a_target_of_every_family() {
+    // Examples are in parentheses; targets of a family begin with the same word, except those of compressed-tensors.
+    let targets: Vec<&str> = anamnesis::ConvertTarget::all().map(anamnesis::ConvertTarget::name).collect();
+    for command in ["convert", "forget"] {
+        let help = Folder::empty().amn(&format!("{command} --help")).ok();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = help.split_once("--to <TARGET>").unwrap().1;
+        let text = text.split_once("amn formats lists all").unwrap().0;
+        let examples = text.split('(').skip(1).map(|rest| rest.split(')').next().unwrap());
+        let examples: Vec<&str> = examples.filter(|example| !example.contains(' ')).collect();
+        for example in &examples {
+            assert!(targets.contains(example), "{example} is no target");
+        }
+        let family =
+            |target: &str| target.split(['-', '_']).next().unwrap().trim_end_matches(char::is_numeric).to_owned();
+        let named: Vec<String> = examples.iter().map(|example| family(example)).collect();
+        let prefixed = targets.iter().filter(|target| target.contains('-'));
+        for target in prefixed {
+            assert!(
+                named.contains(&family(target)) || family(target).starts_with('w'),
+                "{target} is of no named family"
+            );
+        }
+    }
+}
+
+#[test]
 fn both_binaries_print_the_same_version() {
     let wanted = format!("anamnesis {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(Folder::empty().amn("--version").ok(), wanted);
