@@ -292,7 +292,7 @@ fn reason_for_scale(
     if config.exclusion().is_some() {
         return None;
     }
-    if let Some(says) = claims.config.declared_quantisation() {
+    if let Some(sign) = claims.config.declared_quantisation() {
         let unread = claims.config.ignore_problem().map_or_else(String::new, |problem| format!(" ({problem})"));
         return Some(format!("{sign}{unread}"));
     }

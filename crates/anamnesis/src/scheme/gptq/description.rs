@@ -107,7 +107,9 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
         (Some(AutoRoundPacking::Awq), _) => return Err(refused_format("AWQ")),
         (None, Some("gptq")) => ZeroPointFormat::Known(ZeroPoints::OneMore),
         (None, Some(_)) => ZeroPointFormat::Known(ZeroPoints::Stored),
-        (None, None) if matches!(config.method(), Some("gptq" | "gptq_marlin")) || is_auto_gptq => ZeroPointFormat::Default,
+        (None, None) if matches!(config.method(), Some("gptq" | "gptq_marlin")) || is_auto_gptq => {
+            ZeroPointFormat::Default
+        }
         // Older configurations have the number of bits, but no method.
         (None, None) if config.method().is_none() && args.integer(&["bits"])?.is_some() => ZeroPointFormat::Default,
         (None, None) => ZeroPointFormat::Unknown,

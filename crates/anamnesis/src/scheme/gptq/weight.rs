@@ -98,7 +98,9 @@ pub(super) fn gptq_weight(
     // A format given by the caller takes precedence over the evidence of the zero points.
     let is_symmetric = description.symmetric == Some(true) && !planar && claims.config.gptq_format().is_none();
     let recipe = match (parts.g_idx, zero_format) {
-        (None, ZeroPointFormat::Known(_)) if !is_symmetric && !has_two_packings(bits) => Recipe::Ready(Arc::new(decoder)),
+        (None, ZeroPointFormat::Known(_)) if !is_symmetric && !has_two_packings(bits) => {
+            Recipe::Ready(Arc::new(decoder))
+        }
         (g_idx, zeros) => {
             let (name, shape) = (qweight.name.clone(), shape.clone());
             let (is_indexed, is_run_known) = (g_idx.is_some(), group_size.is_some());
