@@ -12,59 +12,40 @@
 
 use crate::base::GROUP;
 use crate::base::float::canonical_nan;
-use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::packing::{Packing, load, numbers};
 use crate::base::simd::Simd;
-use crate::decode::operands::{canonical_operands, count_nans};
+use crate::decode::operands::count_nans;
 
-/// Decodes `packed` with a zero point and a scale per element and rounds into `out`.
-///
-/// ```
-/// use anamnesis_kernels::{F32, Level, LowNibbles, affine_codes};
-///
-/// let mut out = [0; 8];
-/// affine_codes::<LowNibbles, F32>(Level::detect(), &[0x31], &[0.0, 2.0], &[1.0, 0.5], &mut out);
-/// assert_eq!(out, [[0, 0, 0x80, 0x3F], [0, 0, 0, 0x3F]].concat()[..]); // 1.0 and 0.5
-/// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
-pub fn affine_codes<P: Packing, O: Output>(
-    level: Level,
-    packed: &[u8],
-    zeros: &[f32],
-    scales: &[f32],
-    out: &mut [u8],
-) -> usize {
-    canonical_operands(level, (packed, P::BITS), (zeros, scales, 1), (out, O::BYTES), |packed, zeros, scales, out| {
-        codes_kernel::<P, O>(level, packed, zeros, scales, out)
-    })
-}
-
-/// Decodes the field of `bits` bits from bit `shift` of each little-endian word, with a zero point and a scale per
-/// element, and rounds into `out`.
-///
-/// Fields are of up to eight bits; of those that reach past their word the bits beyond are zero.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
-pub fn affine_fields<O: Output>(
-    level: Level,
-    words: &[u8],
-    shift: u32,
-    bits: u32,
-    zeros: &[f32],
-    scales: &[f32],
-    out: &mut [u8],
-) -> usize {
-    canonical_operands(level, (words, 32), (zeros, scales, 1), (out, O::BYTES), |words, zeros, scales, out| {
-        fields_kernel::<O>(level, words, shift, bits, zeros, scales, out)
-    })
+kernel! {
+    /// Decodes `packed` with a zero point and a scale per element and rounds into `out`.
+    ///
+    /// ```
+    /// use anamnesis_kernels::{F32, Level, LowNibbles, affine_codes};
+    ///
+    /// let mut out = [0; 8];
+    /// affine_codes::<LowNibbles, F32>(Level::detect(), &[0x31], &[0.0, 2.0], &[1.0, 0.5], &mut out);
+    /// assert_eq!(out, [[0, 0, 0x80, 0x3F], [0, 0, 0, 0x3F]].concat()[..]); // 1.0 and 0.5
+    /// ```
+    pub fn affine_codes<P: Packing>(
+        packed: &[u8],
+        zeros: &[f32],
+        scales: &[f32],
+    ) -> O in out = codes_body
 }
 
 kernel! {
-    fn codes_kernel<P: Packing>(packed: &[u8], zeros: &[f32], scales: &[f32]) -> O in out = codes_body
-}
-
-kernel! {
-    fn fields_kernel(words: &[u8], shift: u32, bits: u32, zeros: &[f32], scales: &[f32]) -> O in out = fields_body
+    /// Decodes the field of `bits` bits from bit `shift` of each little-endian word, with a zero point and a scale per
+    /// element, and rounds into `out`.
+    ///
+    /// Fields are of up to eight bits; of those that reach past their word the bits beyond are zero.
+    pub fn affine_fields(
+        words: &[u8],
+        shift: u32,
+        bits: u32,
+        zeros: &[f32],
+        scales: &[f32],
+    ) -> O in out = fields_body
 }
 
 kernel! {
@@ -102,6 +83,12 @@ fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> 
     values
 }
 
+/// The same numbers, NaN canonical. Where every element has a scale, looking through them would cost more than this.
+#[inline(always)]
+fn canonical(values: [f32; GROUP]) -> [f32; GROUP] {
+    map!(value in values => canonical_nan(value))
+}
+
 /// Zero points that all are zero. Subtracting +0 changes no bit.
 const NO_ZEROS: &[f32; GROUP] = &[0.0; GROUP];
 
@@ -116,12 +103,12 @@ fn codes_body<S: Simd, P: Packing, O: Output>(
     let elements = P::codes_in(packed.len()).min(scales.len()).min(out.len() / O::BYTES);
     if zeros.is_empty() {
         walk_packed!(P, O, elements, group in packed, scales in scales => {
-            O::round_products(simd, &affine(&numbers::<S, P>(simd, group), NO_ZEROS, scales))
+            O::round_products(simd, &canonical(affine(&numbers::<S, P>(simd, group), NO_ZEROS, scales)))
         }, out)
     } else {
         let elements = elements.min(zeros.len());
         walk_packed!(P, O, elements, group in packed, zeros in zeros, scales in scales => {
-            O::round_products(simd, &affine(&numbers::<S, P>(simd, group), zeros, scales))
+            O::round_products(simd, &canonical(affine(&numbers::<S, P>(simd, group), zeros, scales)))
         }, out)
     }
 }
@@ -142,12 +129,12 @@ fn fields_body<S: Simd, O: Output>(
     let mask = if shift < 32 { (1u32 << bits.min(8)) - 1 } else { 0 };
     if zeros.is_empty() {
         walk!(O, group in words, scales in scales => {
-            O::round_products(simd, &affine(&simd.fields(group, shift % 32, mask), NO_ZEROS, scales))
+            O::round_products(simd, &canonical(affine(&simd.fields(group, shift % 32, mask), NO_ZEROS, scales)))
         }, out)
     } else {
         let words = &words[..words.len().min(zeros.len())];
         walk!(O, group in words, zeros in zeros, scales in scales => {
-            O::round_products(simd, &affine(&simd.fields(group, shift % 32, mask), zeros, scales))
+            O::round_products(simd, &canonical(affine(&simd.fields(group, shift % 32, mask), zeros, scales)))
         }, out)
     }
 }
@@ -170,7 +157,7 @@ fn indexed_body<S: Simd, P: Packing, O: Output>(
         let codes = numbers::<S, P>(simd, group);
         let (zeros, scales) = (simd.gather(zeros, groups), simd.gather(scales, groups));
         let values = affine(&codes, &zeros, &scales);
-        O::round_products(simd, &if has_nans { map!(value in values => canonical_nan(value)) } else { values })
+        O::round_products(simd, &if has_nans { canonical(values) } else { values })
     }, out)
 }
 
