@@ -6,20 +6,20 @@ use crate::architecture::beside::in_memory::InMemory;
 use crate::architecture::card::{self, Counts};
 use crate::architecture::tokenizer::back::back;
 use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PIECES_OR_BPE};
-use crate::architecture::tokenizer::{Wanted, keys};
+use crate::architecture::tokenizer::{VocabularyRequest, keys};
 
 /// Reads a vocabulary of one file with a name; one that is read can be written back and read again.
 pub fn vocabulary(name: &str, text: &[u8]) {
     let files = InMemory::default().with(name, text);
     let config: Map<String, Value> = Map::new();
     let rules = if name == "tokenizer.model" { &PIECES_OR_BPE } else { &LLAMA_LIKE };
-    let wanted = Wanted { rules, config: &config, vocab_size: None, architecture: "", pre: None };
-    let Ok(told) = keys(&files, &wanted) else { return };
-    let (metadata, _) = told.into_parts();
+    let request = VocabularyRequest { rules, config: &config, vocab_size: None, architecture: "", pre: None };
+    let Ok(written) = keys(&files, &request) else { return };
+    let (metadata, _) = written.into_parts();
     let Ok(restored) = back(&metadata) else { return };
     let files = restored.files.into_iter().fold(InMemory::default(), |files, (name, text)| files.with(&name, text));
     if !files.files.is_empty() {
-        let _ = keys(&files, &Wanted { pre: Some("default"), ..wanted });
+        let _ = keys(&files, &VocabularyRequest { pre: Some("default"), ..request });
     }
 }
 

@@ -1,4 +1,4 @@
-//! The vocabulary of `tokenizer.json` with the tokens that three places add to it.
+//! The vocabulary of `tokenizer.json` with the tokens added by three sources.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use super::document::{AddedToken, Document};
 use super::settings::Settings;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Most tokens a vocabulary may have; the largest there are have a sixteenth of it.
+/// Most tokens of a vocabulary; the largest published ones have a sixteenth of it.
 pub(super) const MAX_TOKENS: u64 = 1 << 22;
 
-/// A token, and what is said of it where it is added.
+/// A token, and its description if it is an added one.
 type Entry<'a> = (&'a str, Option<&'a AddedToken>);
 
 /// Tokens and their ids.
@@ -17,18 +17,18 @@ type Entry<'a> = (&'a str, Option<&'a AddedToken>);
 pub(super) struct Vocabulary<'d> {
     model: HashMap<&'d str, u32>,
     added: Vec<(AddedToken, u32)>,
-    /// Places among the added ones.
+    /// Indices into `added`.
     places: HashMap<String, usize>,
 }
 
 impl<'d> Vocabulary<'d> {
-    /// Puts the document's tokens together with those of the settings: they take the id that the vocabulary has for them, or
-    /// the next; a later description of one replaces an earlier.
+    /// Combines the tokens of the document with those of the settings. An added token gets the id that the vocabulary
+    /// has for it, or the next free one; a later description of a token replaces an earlier one.
     pub(super) fn new(document: &'d Document, settings: &Settings) -> Result<Self> {
         let mut model = HashMap::with_capacity(document.model.vocab.len());
         for (token, id) in &document.model.vocab {
             if model.insert(token.as_str(), *id).is_some() {
-                return Err(refused(format!("token {} stands twice in the vocabulary", quoted(token))));
+                return Err(refused(format!("token {} appears twice in the vocabulary", quoted(token))));
             }
         }
         let mut all = Self { model, added: Vec::new(), places: HashMap::new() };
@@ -83,17 +83,17 @@ impl<'d> Vocabulary<'d> {
         self.places.get(token).and_then(|&place| self.added.get(place)).map(|(_, id)| *id)
     }
 
-    /// How many tokens there are.
+    /// The number of tokens.
     pub(super) fn len(&self) -> usize {
         self.model.len() + self.places.keys().filter(|token| !self.model.contains_key(token.as_str())).count()
     }
 
-    /// How many tokens the model has by itself.
+    /// The number of tokens without added ones.
     pub(super) fn base(&self) -> usize {
         self.model.len()
     }
 
-    /// Every merge joins two tokens to a third.
+    /// Checks that every merge joins two tokens into a third.
     pub(super) fn check_merges(&self, document: &Document) -> Result<()> {
         for (place, merge) in document.model.merges.iter().enumerate() {
             if place == 0 && merge.0.starts_with("#version") {
@@ -106,14 +106,14 @@ impl<'d> Vocabulary<'d> {
                 .parts()
                 .is_some_and(|(left, right)| known(left) && known(right) && known(&format!("{left}{right}")));
             if !is_known {
-                let reason = format!("merge {place}, {}, does not join two tokens to a third", quoted(&merge.0));
+                let reason = format!("merge {place}, {}, does not join two tokens into a third", quoted(&merge.0));
                 return Err(refused(reason));
             }
         }
         Ok(())
     }
 
-    /// The tokens by id, and which of them are added. Ids without a token are left out.
+    /// The tokens by id; `None` for ids without a token.
     pub(super) fn by_id(&self, size: usize) -> Result<Vec<Option<Entry<'_>>>> {
         let mut tokens = vec![None; size];
         let model = self.model.iter().filter(|(token, _)| !self.places.contains_key(**token));
@@ -126,7 +126,7 @@ impl<'d> Vocabulary<'d> {
             };
             if let Some((other, _)) = place.replace(entry) {
                 return Err(refused(format!(
-                    "tokens {} and {} have one id, {id}",
+                    "tokens {} and {} have the same id {id}",
                     quoted(other.min(entry.0)),
                     quoted(entry.0.max(other))
                 )));
@@ -136,12 +136,11 @@ impl<'d> Vocabulary<'d> {
     }
 }
 
-/// An id that a file gives must be the one the token has.
+/// Checks that an id given by a file is that of the token.
 fn check_id(token: &AddedToken, id: u32) -> Result<()> {
     match token.id {
         Some(given) if given != id => {
-            let reason =
-                format!("added token {} says its id is {given}, {id} is the one it gets", quoted(&token.content));
+            let reason = format!("added token {} has id {given}, {id} is expected", quoted(&token.content));
             Err(refused(reason))
         }
         _ => Ok(()),
@@ -152,7 +151,7 @@ pub(super) fn refused(reason: String) -> AnamnesisError {
     AnamnesisError::parse(format!("tokenizer.json: {reason}"))
 }
 
-/// The number of tokens that is asked for, within bounds.
+/// The size of a vocabulary, checked against [`MAX_TOKENS`].
 pub(super) fn bounded(size: u64) -> Result<usize> {
     match usize::try_from(size) {
         Ok(bounded) if size <= MAX_TOKENS => Ok(bounded),

@@ -1,14 +1,14 @@
-//! The alphabet of byte-level vocabularies: a printable character for each byte.
+//! The byte-level alphabet of GPT-2: a printable character for each byte.
 
-/// The character that stands for a space.
+/// The character for a space.
 pub(super) const SPACE: &str = "\u{120}";
 
-/// Whether a byte is its own character.
+/// Whether a byte maps to its own character.
 const fn is_itself(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff)
 }
 
-/// The character of a byte: itself where it can be seen, otherwise the next from U+0100 on.
+/// The character of a byte: itself if printable, otherwise the next one from U+0100.
 pub(super) fn character(byte: u8) -> char {
     match is_itself(byte) {
         true => char::from(byte),
@@ -19,7 +19,7 @@ pub(super) fn character(byte: u8) -> char {
     }
 }
 
-/// The byte a character stands for.
+/// The byte of a character.
 pub(super) fn byte(character: char) -> Option<u8> {
     match u32::from(character) {
         code @ 0..=0xff => u8::try_from(code).ok().filter(|&byte| is_itself(byte)),
@@ -28,12 +28,12 @@ pub(super) fn byte(character: char) -> Option<u8> {
     }
 }
 
-/// A text in the alphabet.
+/// Encodes a text in the alphabet.
 pub(super) fn encoded(text: &str) -> String {
     text.bytes().map(character).collect()
 }
 
-/// The bytes of a text in the alphabet, `None` where a character is not of it.
+/// Decodes a text in the alphabet; `None` if it has another character.
 pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
     text.chars().map(byte).collect()
 }

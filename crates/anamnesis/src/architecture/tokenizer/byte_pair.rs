@@ -1,24 +1,26 @@
-//! Byte-level vocabularies: the tokens and merges of `tokenizer.json`.
+//! Byte-level BPE vocabularies: the tokens and merges of `tokenizer.json`.
 
 use serde_json::Value;
 
 use super::added::{Vocabulary, bounded};
-use super::kinds::{CONTROL, NORMAL, UNUSED, USER_DEFINED, byte_of, looks_special, padding};
+use super::request::VocabularyRequest;
 use super::sources::Sources;
-use super::special::Special;
-use super::wanted::Wanted;
+use super::special::SpecialTokens;
+use super::token_type::{CONTROL, NORMAL, UNUSED, USER_DEFINED, byte_of, looks_special, padding};
 use super::{byte_level, class, pre, roles};
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 
-/// Writes the tokens, their kinds and the merges of a byte-level vocabulary of `size` tokens.
-pub(super) fn tell(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
+/// Writes the tokens, their types and the merges of a byte-level vocabulary.
+pub(super) fn write(
+    sources: &mut Sources<'_>,
+    request: &VocabularyRequest<'_>,
+    metadata: &mut MetadataBuilder,
+) -> Result<()> {
     let Some(mut document) = sources.document.take() else {
-        let detail = format!(
-            "there is no tokenizer.json, from which the vocabulary of {} is taken",
-            quoted(wanted.architecture)
-        );
+        let detail =
+            format!("there is no tokenizer.json, which has the vocabulary of {}", quoted(request.architecture));
         return Err(AnamnesisError::unsupported_model(ModelPart::Tokenizer, "", detail));
     };
     if let Some(kind) = document.model.kind.as_deref().filter(|kind| *kind != "BPE") {
@@ -28,37 +30,37 @@ pub(super) fn tell(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut Me
     if document.model.merges.is_empty() {
         document.model.merges = sources.merges()?;
     }
-    let settings = class::with_defaults(&sources.settings, wanted, true);
+    let settings = class::with_defaults(&sources.settings, request, true);
     let vocabulary = Vocabulary::new(&document, &settings)?;
     vocabulary.check_merges(&document)?;
-    let (texts, kinds) = tokens(&vocabulary, &document.decoder, wanted.size())?;
-    told.text("tokenizer.ggml.model", "gpt2");
-    let name = pre::name(&document, &vocabulary, wanted, told)?;
-    told.text("tokenizer.ggml.pre", name);
-    let mut special = Special::read(Some(&document), &sources.settings, wanted.config, None)?;
-    special.chat_template = sources.chat_template(told)?;
-    roles::give(&mut special, &vocabulary, wanted.rules.roles)?;
+    let (texts, kinds) = tokens(&vocabulary, &document.decoder, request.size())?;
+    metadata.text("tokenizer.ggml.model", "gpt2");
+    let name = pre::name(&document, &vocabulary, request, metadata)?;
+    metadata.text("tokenizer.ggml.pre", name);
+    let mut special = SpecialTokens::read(Some(&document), &sources.settings, request.config, None)?;
+    special.chat_template = sources.chat_template(metadata)?;
+    roles::assign(&mut special, &vocabulary, request.rules.roles)?;
     drop(vocabulary);
-    let tokens = moved(texts, std::mem::take(&mut document.model.vocab));
-    told.array("tokenizer.ggml.tokens", MetadataArray::String(tokens));
-    told.array("tokenizer.ggml.token_type", MetadataArray::I32(kinds));
+    let tokens = collect_tokens(texts, std::mem::take(&mut document.model.vocab));
+    metadata.array("tokenizer.ggml.tokens", MetadataArray::String(tokens));
+    metadata.array("tokenizer.ggml.token_type", MetadataArray::I32(kinds));
     let merges: Vec<String> = std::mem::take(&mut document.model.merges).into_iter().map(|merge| merge.0).collect();
     if merges.is_empty() {
-        told.note("the vocabulary has no merges, without which llama.cpp does not load it");
+        metadata.note("the vocabulary has no merges; llama.cpp does not load it without");
     }
-    told.array("tokenizer.ggml.merges", MetadataArray::String(merges));
-    special.tell(told)
+    metadata.array("tokenizer.ggml.merges", MetadataArray::String(merges));
+    special.write(metadata)
 }
 
 /// The text of a token.
 enum Text {
-    /// As the model has it.
+    /// The text in the vocabulary of the model.
     OfModel,
     Own(String),
 }
 
-/// The texts of tokens by id. Those of the model are moved, not copied: the largest vocabularies have a quarter of a million.
-fn moved(texts: Vec<Text>, model: Vec<(String, u32)>) -> Vec<String> {
+/// The texts of tokens by id. Those of the model are moved, not copied: large vocabularies have a quarter of a million.
+fn collect_tokens(texts: Vec<Text>, model: Vec<(String, u32)>) -> Vec<String> {
     let is_own: Vec<bool> = texts.iter().map(|text| matches!(text, Text::Own(_))).collect();
     let own = texts.into_iter().map(|text| match text {
         Text::OfModel => String::new(),
@@ -74,7 +76,7 @@ fn moved(texts: Vec<Text>, model: Vec<(String, u32)>) -> Vec<String> {
     tokens
 }
 
-/// The texts of tokens by id, and what each is.
+/// The texts and types of tokens by id.
 fn tokens(vocabulary: &Vocabulary<'_>, decoder: &Value, size: Option<u64>) -> Result<(Vec<Text>, Vec<i32>)> {
     let size = bounded(size.unwrap_or_else(|| vocabulary.len() as u64))?;
     let (mut tokens, mut kinds) = (Vec::with_capacity(size), Vec::with_capacity(size));
@@ -96,7 +98,7 @@ fn tokens(vocabulary: &Vocabulary<'_>, decoder: &Value, size: Option<u64>) -> Re
     Ok((tokens, kinds))
 }
 
-/// What a single token reads as once it has been encoded and decoded.
+/// The text of a token after decoding.
 fn decoded(decoder: &Value, token: &str) -> String {
     match decoder.get("type").and_then(Value::as_str) {
         Some("ByteLevel") => match byte_level::bytes(token) {
@@ -135,10 +137,10 @@ mod tests {
     #[test]
     fn a_token_in_the_byte_alphabet_reads_as_its_bytes() {
         let decoder = serde_json::json!({"type": "ByteLevel"});
-        for (token, wanted) in
+        for (token, expected) in
             [("<|a|>", "<|a|>"), ("\u{120}x", " x"), ("  ", "  "), ("é", "\u{fffd}"), ("\u{2581}", "\u{2581}")]
         {
-            assert_eq!(decoded(&decoder, token), wanted);
+            assert_eq!(decoded(&decoder, token), expected);
         }
     }
 
@@ -147,8 +149,8 @@ mod tests {
         let decoder = serde_json::json!({"type": "Sequence", "decoders": [
             {"type": "Replace", "pattern": {"String": "\u{2581}"}, "content": " "}, {"type": "ByteFallback"},
             {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]});
-        for (token, wanted) in [("\u{2581}\u{2581}a", " a"), ("<0x0A>", "\n"), ("b", "b")] {
-            assert_eq!(decoded(&decoder, token), wanted);
+        for (token, expected) in [("\u{2581}\u{2581}a", " a"), ("<0x0A>", "\n"), ("b", "b")] {
+            assert_eq!(decoded(&decoder, token), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The template that makes a text of a conversation, or several by name.
+//! The chat template, or several by name.
 
 use serde_json::Value;
 
@@ -17,18 +17,18 @@ pub(super) enum ChatTemplate {
 }
 
 impl ChatTemplate {
-    /// The template of the settings, else that of the files beside them. Without settings there is none.
+    /// The template of `tokenizer_config.json`, else that of separate files. Without settings there is none.
     pub(super) fn read(
         files: &dyn SidecarFiles,
         settings: &Settings,
-        told: &mut MetadataBuilder,
+        metadata: &mut MetadataBuilder,
     ) -> Result<Option<Self>> {
         if settings.0.is_empty() {
             return Ok(None);
         }
         let given = match settings.get("chat_template") {
             Some(given) => given.clone(),
-            None => match Self::beside(files)? {
+            None => match Self::from_files(files)? {
                 Ok(template) => return Ok(Some(template)),
                 Err(given) => given,
             },
@@ -42,14 +42,14 @@ impl ChatTemplate {
                 Ok(Some(Self::Named(choices.iter().filter_map(named).collect())))
             }
             _ => {
-                told.note("chat_template of tokenizer_config.json is neither a text nor a list and is left out");
+                metadata.note("chat_template of tokenizer_config.json is neither a string nor a list and is dropped");
                 Ok(None)
             }
         }
     }
 
-    /// The template of a file of its own, or what a JSON file has in its place.
-    fn beside(files: &dyn SidecarFiles) -> Result<std::result::Result<Self, Value>> {
+    /// The template of `chat_template.jinja`, or the value in `chat_template.json`.
+    fn from_files(files: &dyn SidecarFiles) -> Result<std::result::Result<Self, Value>> {
         if let Some(text) = files.read("chat_template.jinja")? {
             let default = as_text(text, "chat_template.jinja")?;
             let folder = "additional_chat_templates";
@@ -72,11 +72,11 @@ impl ChatTemplate {
         Ok(Err(document.get("chat_template").cloned().unwrap_or_default()))
     }
 
-    pub(super) fn tell(&self, told: &mut MetadataBuilder) -> Result<()> {
+    pub(super) fn write(&self, metadata: &mut MetadataBuilder) -> Result<()> {
         let key = "tokenizer.chat_template";
         let named = match self {
             Self::One(text) => {
-                told.text(key, text);
+                metadata.text(key, text);
                 return Ok(());
             }
             Self::Named(named) => named,
@@ -88,14 +88,14 @@ impl ChatTemplate {
                 default = Some(template);
                 continue;
             }
-            told.text(format!("{key}.{plain}"), template);
+            metadata.text(format!("{key}.{plain}"), template);
             names.push(plain);
         }
         names.sort_unstable();
         names.dedup();
-        told.array("tokenizer.chat_templates", MetadataArray::String(names));
+        metadata.array("tokenizer.chat_templates", MetadataArray::String(names));
         if let Some(default) = default {
-            told.text(key, default);
+            metadata.text(key, default);
         }
         Ok(())
     }
@@ -115,13 +115,13 @@ mod tests {
     use super::*;
     use crate::architecture::beside::in_memory::InMemory;
 
-    fn told(files: &InMemory, settings: &str) -> Vec<(String, String)> {
-        let mut told = MetadataBuilder::default();
+    fn keys_of(files: &InMemory, settings: &str) -> Vec<(String, String)> {
+        let mut metadata = MetadataBuilder::default();
         let settings = Settings::read(Some(settings.as_bytes())).unwrap();
-        if let Some(template) = ChatTemplate::read(files, &settings, &mut told).unwrap() {
-            template.tell(&mut told).unwrap();
+        if let Some(template) = ChatTemplate::read(files, &settings, &mut metadata).unwrap() {
+            template.write(&mut metadata).unwrap();
         }
-        told.entries().iter().map(|(key, value)| (key.clone(), format!("{value:?}"))).collect()
+        metadata.entries().iter().map(|(key, value)| (key.clone(), format!("{value:?}"))).collect()
     }
 
     fn text(key: &str, text: &str) -> (String, String) {
@@ -131,10 +131,10 @@ mod tests {
     #[test]
     fn settings_come_before_files_and_null_is_none() {
         let files = InMemory::default().with("chat_template.jinja", "a\r\nb");
-        assert_eq!(told(&files, r#"{"chat_template": "x"}"#), [text("tokenizer.chat_template", "x")]);
-        assert_eq!(told(&files, r#"{"chat_template": null}"#), []);
-        assert_eq!(told(&files, r#"{"a": 1}"#), [text("tokenizer.chat_template", "a\nb")]);
-        assert_eq!(told(&files, "{}"), []);
+        assert_eq!(keys_of(&files, r#"{"chat_template": "x"}"#), [text("tokenizer.chat_template", "x")]);
+        assert_eq!(keys_of(&files, r#"{"chat_template": null}"#), []);
+        assert_eq!(keys_of(&files, r#"{"a": 1}"#), [text("tokenizer.chat_template", "a\nb")]);
+        assert_eq!(keys_of(&files, "{}"), []);
     }
 
     #[test]
@@ -145,6 +145,6 @@ mod tests {
             .with("additional_chat_templates/notes.txt", "n");
         let array = ("tokenizer.chat_templates".to_owned(), "Array(String([\"tool_use\"]))".to_owned());
         let wanted = [text("tokenizer.chat_template.tool_use", "t"), array, text("tokenizer.chat_template", "d")];
-        assert_eq!(told(&files, r#"{"a": 1}"#), wanted);
+        assert_eq!(keys_of(&files, r#"{"a": 1}"#), wanted);
     }
 }

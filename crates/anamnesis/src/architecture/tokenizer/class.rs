@@ -1,10 +1,10 @@
-//! Tokens that the classes of transformers bring along where a model's files name none.
+//! The default special tokens of the tokenizer classes of transformers.
 
 use serde_json::Value;
 
+use super::request::VocabularyRequest;
 use super::rules::TokenizerClass;
 use super::settings::Settings;
-use super::wanted::Wanted;
 
 /// The special tokens of a class: role and content.
 type Defaults = &'static [(&'static str, &'static str)];
@@ -25,19 +25,19 @@ const COHERE: Defaults = &[
 ];
 const GEMMA: Defaults = &[("bos", "<bos>"), ("eos", "<eos>"), ("unk", "<unk>"), ("pad", "<pad>"), ("mask", "<mask>")];
 
-/// Fills in what the class that loads the vocabulary has as defaults.
-pub(super) fn with_defaults(settings: &Settings, wanted: &Wanted<'_>, is_byte_level: bool) -> Settings {
+/// Fills in the defaults of the class that loads the vocabulary.
+pub(super) fn with_defaults(settings: &Settings, request: &VocabularyRequest<'_>, is_byte_level: bool) -> Settings {
     let mut filled = settings.clone();
-    for (role, content) in defaults(settings.class(), wanted, is_byte_level) {
-        // One that is null has been taken away on purpose.
+    for (role, content) in defaults(settings.class(), request, is_byte_level) {
+        // An explicit null removes a default.
         filled.0.entry(format!("{role}_token")).or_insert_with(|| Value::from(*content));
     }
     filled
 }
 
-fn defaults(declared: Option<&str>, wanted: &Wanted<'_>, is_byte_level: bool) -> Defaults {
-    let model_type = wanted.config.get("model_type").and_then(Value::as_str);
-    let registered = wanted.rules.classes.iter().find(|(known, _)| Some(*known) == model_type);
+fn defaults(declared: Option<&str>, request: &VocabularyRequest<'_>, is_byte_level: bool) -> Defaults {
+    let model_type = request.config.get("model_type").and_then(Value::as_str);
+    let registered = request.rules.classes.iter().find(|(known, _)| Some(*known) == model_type);
     let class = match registered {
         Some((_, TokenizerClass::Always(class))) => Some(*class),
         Some((_, TokenizerClass::Registered(class))) => declared.or(Some(*class)),
@@ -50,7 +50,7 @@ fn defaults(declared: Option<&str>, wanted: &Wanted<'_>, is_byte_level: bool) ->
         Some("GPTNeoXTokenizer") => GPT_NEOX,
         Some("CohereTokenizer") => COHERE,
         Some("GemmaTokenizer") => GEMMA,
-        // Of a byte-level vocabulary the class has nothing to say.
+        // This class has no defaults for byte-level vocabularies.
         Some("LlamaTokenizer") if !is_byte_level => LLAMA,
         _ => &[],
     }

@@ -1,4 +1,4 @@
-//! `tokenizer.json`, read once and straight into lists: the largest have hundreds of thousands of merges.
+//! `tokenizer.json`, deserialised directly into lists: the largest have hundreds of thousands of merges.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::byte_level::SPACE;
 use crate::error::{AnamnesisError, Result};
 
-/// What is read of the file.
+/// The parts of the file that are used.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     pub(super) model: Model,
@@ -19,30 +19,30 @@ pub(super) struct Document {
     pub(super) decoder: Value,
 }
 
-/// The model inside it.
+/// The `model` member.
 #[derive(Debug, Default)]
 pub(super) struct Model {
     pub(super) kind: Option<String>,
-    /// Tokens and their ids, as they stand; empty where they are no object.
+    /// Tokens and their ids in file order; empty if `vocab` is not an object.
     pub(super) vocab: Vec<(String, u32)>,
     pub(super) merges: Vec<Merge>,
     pub(super) byte_fallback: Option<bool>,
     pub(super) ignore_merges: bool,
 }
 
-/// Two parts with a space between them; a space inside a part is written as the byte alphabet has it.
+/// Two parts separated by a space; a space inside a part is written in the byte-level alphabet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Merge(pub(super) String);
 
 impl Merge {
-    /// The two parts, where there are two.
+    /// The two parts, if there are exactly two.
     pub(super) fn parts(&self) -> Option<(&str, &str)> {
         let (left, right) = self.0.split_once(' ')?;
         (!left.is_empty() && !right.is_empty() && !right.contains(' ')).then_some((left, right))
     }
 }
 
-/// A token that is found in a text before anything else is.
+/// An added token, which is matched before the text is normalised or split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AddedToken {
     pub(super) id: Option<u32>,
@@ -55,7 +55,7 @@ pub(super) struct AddedToken {
 }
 
 impl AddedToken {
-    /// A token as a file lists it: an object with its content and its ways.
+    /// Reads the object of an added token.
     pub(super) fn from_object(object: &Map<String, Value>) -> Option<Self> {
         let truth = |key: &str| object.get(key).and_then(Value::as_bool);
         let special = truth("special").unwrap_or(false);
@@ -70,7 +70,7 @@ impl AddedToken {
         })
     }
 
-    /// A token that a setting names and no list describes.
+    /// A token that a setting names by its content only.
     pub(super) fn special(content: &str) -> Self {
         Self {
             id: None,
@@ -84,11 +84,11 @@ impl AddedToken {
     }
 }
 
-/// Whether the vocabulary and the merges are read: where another file has them, they are only large.
+/// Whether the large lists of vocabulary and merges are read; they are skipped if another file has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lists {
     Read,
-    PassedOver,
+    Skip,
 }
 
 impl Document {
@@ -149,7 +149,7 @@ impl<'de> Visitor<'de> for ModelSeed {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "type" => model.kind = map.next_value()?,
-                "vocab" | "merges" if self.0 == Lists::PassedOver => drop(map.next_value::<IgnoredAny>()?),
+                "vocab" | "merges" if self.0 == Lists::Skip => drop(map.next_value::<IgnoredAny>()?),
                 "vocab" => model.vocab = map.next_value_seed(VocabSeed)?,
                 "merges" => model.merges = map.next_value_seed(MergesSeed)?,
                 "byte_fallback" => model.byte_fallback = map.next_value()?,
@@ -161,7 +161,7 @@ impl<'de> Visitor<'de> for ModelSeed {
     }
 }
 
-/// An object of tokens and ids; a list of pieces, as unigram models have it, is passed over.
+/// An object of tokens and ids; a list of pieces, as in unigram models, is skipped.
 struct VocabSeed;
 
 impl<'de> DeserializeSeed<'de> for VocabSeed {
@@ -214,7 +214,7 @@ impl<'de> Visitor<'de> for MergesSeed {
         let (mut merges, mut pairs) = (Vec::new(), None);
         while let Some((merge, is_pair)) = seq.next_element_seed(MergeSeed)? {
             if *pairs.get_or_insert(is_pair) != is_pair {
-                return Err(A::Error::custom("merges are texts and pairs, one of both is needed"));
+                return Err(A::Error::custom("merges are both strings and pairs, either is needed"));
             }
             merges.push(merge);
         }

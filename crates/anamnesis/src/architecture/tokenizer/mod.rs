@@ -1,4 +1,4 @@
-//! Vocabularies: from the files of a Hugging Face directory to the `tokenizer.*` keys of GGUF.
+//! Converts the tokenizer files of a Hugging Face directory to the `tokenizer.*` keys of GGUF.
 
 mod added;
 pub(crate) mod back;
@@ -9,24 +9,24 @@ mod class;
 mod document;
 #[cfg(test)]
 pub(crate) mod hostile;
-mod kinds;
 mod phi3;
-mod pieces_in_json;
 mod post_processor;
 mod pre;
 mod protobuf;
+mod request;
 mod roles;
 pub(crate) mod rules;
 mod sentencepiece;
+mod sentencepiece_json;
 mod settings;
 mod sources;
 mod special;
 mod tekken;
 #[cfg(test)]
 mod tests;
-mod wanted;
+mod token_type;
 
-pub(crate) use wanted::Wanted;
+pub(crate) use request::VocabularyRequest;
 
 use serde_json::Value;
 
@@ -40,53 +40,56 @@ use crate::error::{AnamnesisError, ModelPart, Result};
 /// The `tokenizer.*` keys of a model, in the order they are written.
 ///
 /// # Errors
-/// `Parse` where a file contradicts itself or the configuration, `UnsupportedModel` where there is no vocabulary that is read, or
-/// nothing tells how its text is cut.
-pub(crate) fn keys(files: &dyn SidecarFiles, wanted: &Wanted<'_>) -> Result<MetadataBuilder> {
-    let mut told = MetadataBuilder::default();
-    let mut sources = Sources::read(files, wanted.rules)?;
-    if wanted.rules.is_llama {
+/// `Parse` if a file contradicts itself or the configuration, `UnsupportedModel` if there is no supported vocabulary or
+/// its pre-tokenizer is unknown.
+pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) -> Result<MetadataBuilder> {
+    let mut metadata = MetadataBuilder::default();
+    let mut sources = Sources::read(files, request.rules)?;
+    if request.rules.is_llama {
         if sources.document.is_none()
             && let Some(text) = files.read(tekken::FILE)?
         {
-            tekken::tell(&text, wanted, &mut told)?;
-            return Ok(told);
+            tekken::write(&text, request, &mut metadata)?;
+            return Ok(metadata);
         }
         if let Some(prefix) = sources.settings.get("add_prefix_space").and_then(Value::as_bool) {
-            told.truth("tokenizer.ggml.add_space_prefix", prefix);
+            metadata.truth("tokenizer.ggml.add_space_prefix", prefix);
         }
     }
     match sources.model.take() {
-        Some(model) if wanted.rules.replaces_pieces => phi3::tell(&model, &sources, wanted, &mut told)?,
-        Some(model) => sentencepiece::tell(&model, &sources, wanted, &mut told)?,
-        None => without_model(&mut sources, wanted, &mut told)?,
+        Some(model) if request.rules.replaces_pieces => phi3::write(&model, &sources, request, &mut metadata)?,
+        Some(model) => sentencepiece::write(&model, &sources, request, &mut metadata)?,
+        None => without_model(&mut sources, request, &mut metadata)?,
     }
-    (wanted.rules.add)(wanted.vocab_size, &mut told);
-    let is_model =
+    (request.rules.add)(request.vocab_size, &mut metadata);
+    let is_sentencepiece =
         |(key, value): &(String, MetadataValue)| key == "tokenizer.ggml.model" && value.as_string() == Some("llama");
-    if wanted.rules.no_space_prefix && told.entries().iter().any(is_model) {
-        told.truth("tokenizer.ggml.add_space_prefix", false);
+    if request.rules.no_space_prefix && metadata.entries().iter().any(is_sentencepiece) {
+        metadata.truth("tokenizer.ggml.add_space_prefix", false);
     }
-    Ok(told)
+    Ok(metadata)
 }
 
 /// The vocabulary of `tokenizer.json`.
-fn without_model(sources: &mut Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
-    match wanted.rules.pieces {
-        PiecesUse::Required => return Err(no_model(wanted)),
-        PiecesUse::RequiredUnlessGpt2 if !sources.settings.is_gpt2() => return Err(no_model(wanted)),
+fn without_model(
+    sources: &mut Sources<'_>,
+    request: &VocabularyRequest<'_>,
+    metadata: &mut MetadataBuilder,
+) -> Result<()> {
+    match request.rules.pieces {
+        PiecesUse::Required => return Err(no_model(request)),
+        PiecesUse::RequiredUnlessGpt2 if !sources.settings.is_gpt2() => return Err(no_model(request)),
         PiecesUse::Never | PiecesUse::First | PiecesUse::Last | PiecesUse::RequiredUnlessGpt2 => {}
     }
     match &sources.document {
-        Some(document) if wanted.rules.is_llama && pieces_in_json::is_in(document) => {
-            pieces_in_json::tell(document, sources, wanted, told)
+        Some(document) if request.rules.is_llama && sentencepiece_json::has_pieces(document) => {
+            sentencepiece_json::write(document, sources, request, metadata)
         }
-        _ => byte_pair::tell(sources, wanted, told),
+        _ => byte_pair::write(sources, request, metadata),
     }
 }
 
-fn no_model(wanted: &Wanted<'_>) -> AnamnesisError {
-    let detail =
-        format!("there is no {}, from which the vocabulary of {} is taken", sources::PIECES, wanted.architecture);
+fn no_model(request: &VocabularyRequest<'_>) -> AnamnesisError {
+    let detail = format!("there is no {}, which has the vocabulary of {}", sources::PIECES, request.architecture);
     AnamnesisError::unsupported_model(ModelPart::Tokenizer, "", detail)
 }

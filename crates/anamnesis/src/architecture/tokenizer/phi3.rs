@@ -1,21 +1,27 @@
-//! Phi 3: SentencePiece's pieces, in whose place three files put tokens, each without a look at what they seem to be.
+//! The vocabulary of Phi 3: SentencePiece pieces, some of which are replaced by the added tokens of three files,
+//! special or not as those files declare.
 
-use super::kinds::{CONTROL, USER_DEFINED};
+use super::request::VocabularyRequest;
 use super::sentencepiece::{Tokens, pieces};
 use super::sources::{PIECES, Sources};
-use super::wanted::Wanted;
+use super::token_type::{CONTROL, USER_DEFINED};
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, Result, quoted};
 
-pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
+pub(super) fn write(
+    model: &[u8],
+    sources: &Sources<'_>,
+    request: &VocabularyRequest<'_>,
+    metadata: &mut MetadataBuilder,
+) -> Result<()> {
     let pieces = pieces(model).map_err(|error| error.within(PIECES))?;
-    let size = wanted.size();
+    let size = request.size();
     if size.is_some_and(|size| (pieces.len() as u64) > size) {
         let reason = format!("{} pieces, {} tokens are in the embedding", pieces.len(), size.unwrap_or_default());
         return Err(AnamnesisError::parse(reason).within(PIECES));
     }
     let mut tokens = Tokens::new(pieces, size)?;
-    tokens.put_added(sources, told)?;
+    tokens.put_added(sources, metadata)?;
     let listed = sources.document.as_ref().map(|document| document.added_tokens.clone()).unwrap_or_default();
     for token in sources.settings.added_tokens()?.into_iter().chain(listed) {
         let kind = if token.special { CONTROL } else { USER_DEFINED };
@@ -27,5 +33,5 @@ pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, tol
             return Err(AnamnesisError::parse(reason));
         }
     }
-    tokens.tell(sources, wanted, told)
+    tokens.write(sources, request, metadata)
 }

@@ -1,15 +1,15 @@
-//! What a post-processor puts around a text: the truth about BOS, EOS and separators, and the ids themselves.
+//! The tokens that a post-processor adds around a text: whether BOS, EOS and separators are added, and their ids.
 
 use serde_json::Value;
 
 use super::document::Document;
 use super::settings::Settings;
 
-/// Which tokens are added to a text, in the order it became known.
+/// The `add_*_token` flags, in the order they were determined.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Added(Vec<(&'static str, bool)>);
+pub(super) struct AddFlags(Vec<(&'static str, bool)>);
 
-impl Added {
+impl AddFlags {
     fn set(&mut self, role: &'static str, truth: bool) {
         match self.0.iter_mut().find(|(known, _)| *known == role) {
             Some((_, old)) => *old = truth,
@@ -27,11 +27,15 @@ impl Added {
         self.0.iter().copied()
     }
 
-    /// Read from a post-processor. Tokens that it uses and the settings do not name get their roles in the settings; one that
-    /// ends a text in place of the named one makes that the end of a turn, a role of its own.
-    pub(super) fn by(post_processor: &Value, settings: &mut Settings, roles: &mut Vec<&'static str>) -> Self {
+    /// Reads a post-processor. Tokens that it adds and the settings do not name get their roles in the settings; one
+    /// that replaces the named EOS makes that the end of a turn (`eot`).
+    pub(super) fn from_post_processor(
+        post_processor: &Value,
+        settings: &mut Settings,
+        roles: &mut Vec<&'static str>,
+    ) -> Self {
         let mut added = Self::default();
-        let mut names = Names::of(settings);
+        let mut names = RoleTokens::of(settings);
         let single = std::slice::from_ref(post_processor);
         let processors = post_processor.get("processors").and_then(Value::as_array).map_or(single, Vec::as_slice);
         for processor in processors {
@@ -42,30 +46,30 @@ impl Added {
                 }
                 Some("RobertaProcessing") => {
                     ["bos", "eos", "sep"].into_iter().for_each(|role| added.set(role, true));
-                    names.borrow_from_roberta(processor);
+                    names.read_roberta(processor);
                 }
                 Some("TemplateProcessing") => names.template(processor, &mut added, roles),
                 _ => {}
             }
         }
-        names.give_back(settings);
+        names.store(settings);
         added
     }
 }
 
-/// The tokens with a role as they are found out; nothing is null.
-struct Names {
+/// The tokens with a role; null if there is none.
+struct RoleTokens {
     bos: Value,
     eos: Value,
     cls: Value,
     sep: Value,
     eot: Value,
     eom: Value,
-    /// Without settings nothing is given a role.
-    settled: bool,
+    /// Whether there are settings; without them no roles are assigned.
+    has_settings: bool,
 }
 
-impl Names {
+impl RoleTokens {
     fn of(settings: &Settings) -> Self {
         let get = |role: &str| settings.get(&format!("{role}_token")).cloned().unwrap_or_default();
         let mut names = Self {
@@ -75,47 +79,47 @@ impl Names {
             sep: get("sep"),
             eot: Value::Null,
             eom: Value::Null,
-            settled: !settings.0.is_empty(),
+            has_settings: !settings.0.is_empty(),
         };
-        if names.settled && is_nothing(&names.bos) && !is_nothing(&names.cls) {
+        if names.has_settings && is_empty(&names.bos) && !is_empty(&names.cls) {
             names.bos = names.cls.clone();
         }
-        if names.settled && is_nothing(&names.eos) && !is_nothing(&names.sep) {
+        if names.has_settings && is_empty(&names.eos) && !is_empty(&names.sep) {
             names.eos = names.sep.clone();
         }
         names
     }
 
-    fn borrow_from_roberta(&mut self, processor: &Value) {
+    fn read_roberta(&mut self, processor: &Value) {
         let first =
             |key: &str, otherwise: &Value| processor.get(key).and_then(|pair| pair.get(0)).unwrap_or(otherwise).clone();
-        if self.settled && is_nothing(&self.cls) {
+        if self.has_settings && is_empty(&self.cls) {
             self.cls = first("cls", &self.bos);
         }
-        if self.settled && is_nothing(&self.sep) {
+        if self.has_settings && is_empty(&self.sep) {
             self.sep = first("sep", &self.eos);
         }
     }
 
-    fn template(&mut self, processor: &Value, added: &mut Added, roles: &mut Vec<&'static str>) {
+    fn template(&mut self, processor: &Value, added: &mut AddFlags, roles: &mut Vec<&'static str>) {
         let items = |key: &str| processor.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let (single, pair) = (items("single"), items("pair"));
         let (mut first, mut last) = (Value::Null, Value::Null);
         if let [begin, .., end] = single {
             first = special_id(begin);
-            if !is_nothing(&first) {
-                if !self.settled {
+            if !is_empty(&first) {
+                if !self.has_settings {
                     self.bos = first.clone();
                 } else if first != self.bos && first != self.cls {
-                    for name in [&mut self.bos, &mut self.cls].into_iter().filter(|name| is_nothing(name)) {
+                    for name in [&mut self.bos, &mut self.cls].into_iter().filter(|name| is_empty(name)) {
                         *name = first.clone();
                     }
                 }
                 added.set("bos", first == self.bos || first == self.cls);
             }
             last = special_id(end);
-            if !is_nothing(&last) {
-                if self.settled && last != self.eos {
+            if !is_empty(&last) {
+                if self.has_settings && last != self.eos {
                     let replaced = std::mem::replace(&mut self.eos, last.clone());
                     if !roles.contains(&"eot") {
                         roles.push("eot");
@@ -132,10 +136,10 @@ impl Names {
         self.pair(pair, &first, &last, added);
     }
 
-    /// Whether something stands between two texts.
-    fn pair(&mut self, pair: &[Value], first: &Value, last: &Value, added: &mut Added) {
-        let begins = !is_nothing(first) && pair.first().map(special_id).as_ref() == Some(first);
-        let ends = !is_nothing(last) && pair.last().map(special_id).as_ref() == Some(last);
+    /// Determines whether a separator is added between two texts.
+    fn pair(&mut self, pair: &[Value], first: &Value, last: &Value, added: &mut AddFlags) {
+        let begins = !is_empty(first) && pair.first().map(special_id).as_ref() == Some(first);
+        let ends = !is_empty(last) && pair.last().map(special_id).as_ref() == Some(last);
         let pair = pair.get(usize::from(begins)..pair.len() - usize::from(ends)).unwrap_or_default();
         let [a, between @ .., b] = pair else { return };
         let sequence = |item: &Value| item.get("Sequence").and_then(|item| item.get("id")).cloned().unwrap_or_default();
@@ -145,22 +149,22 @@ impl Names {
         }
         let separates = |item: &Value| {
             let id = special_id(item);
-            !is_nothing(&id) && (id == self.sep || id == self.eos)
+            !is_empty(&id) && (id == self.sep || id == self.eos)
         };
-        let add = separates(separator) && is_nothing(last) || matches!(rest, [second] if separates(second));
+        let add = separates(separator) && is_empty(last) || matches!(rest, [second] if separates(second));
         added.set("sep", add);
-        if add && is_nothing(&self.sep) && self.settled {
+        if add && is_empty(&self.sep) && self.has_settings {
             self.sep = self.eos.clone();
         }
     }
 
-    fn give_back(self, settings: &mut Settings) {
-        if !self.settled {
+    fn store(self, settings: &mut Settings) {
+        if !self.has_settings {
             return;
         }
         let names = [("bos", self.bos), ("eos", self.eos), ("cls", self.cls), ("sep", self.sep)];
         let later = [("eot", self.eot), ("eom", self.eom)];
-        for (role, name) in names.into_iter().chain(later).filter(|(_, name)| !is_nothing(name)) {
+        for (role, name) in names.into_iter().chain(later).filter(|(_, name)| !is_empty(name)) {
             settings.0.insert(format!("{role}_token"), name);
         }
     }
@@ -170,12 +174,12 @@ fn special_id(item: &Value) -> Value {
     item.get("SpecialToken").and_then(|token| token.get("id")).cloned().unwrap_or_default()
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty(value: &Value) -> bool {
     value.is_null() || value.as_str() == Some("")
 }
 
-/// The ids a text gets in front and behind, as its post-processor adds them; `None` where they are not known.
-pub(super) fn around(document: &Document) -> Option<(Vec<u32>, Vec<u32>)> {
+/// The ids that the post-processor adds before and after a text; `None` if it is unknown.
+pub(super) fn surrounding_ids(document: &Document) -> Option<(Vec<u32>, Vec<u32>)> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let single = std::slice::from_ref(&document.post_processor);
     let inner = document.post_processor.get("processors").and_then(Value::as_array);

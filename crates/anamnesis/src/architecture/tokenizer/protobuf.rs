@@ -1,5 +1,5 @@
-//! Messages of Protocol Buffers, as far as SentencePiece's models need them: fields one after the other, nothing nested by
-//! itself.
+//! A reader of Protocol Buffers messages, as far as SentencePiece models need it: a flat sequence of fields; nested
+//! messages are returned as bytes.
 
 use crate::error::{AnamnesisError, Result};
 
@@ -12,7 +12,7 @@ pub(super) enum Field<'b> {
     Bytes(&'b [u8]),
 }
 
-/// Reads the fields of a message in their order.
+/// Iterates over the fields of a message.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'b> {
     rest: &'b [u8],
@@ -36,11 +36,11 @@ impl<'b> Fields<'b> {
             2 => {
                 let length = self.varint()?;
                 let length =
-                    usize::try_from(length).map_err(|_| self.refused(&format!("a field takes {length} bytes")))?;
+                    usize::try_from(length).map_err(|_| self.refused(&format!("a field has {length} bytes")))?;
                 Field::Bytes(self.take(length)?)
             }
             5 => Field::Fixed32(self.array()?),
-            kind => return Err(self.refused(&format!("a field has wire type {kind}, 0, 1, 2 and 5 are read"))),
+            kind => return Err(self.refused(&format!("a field has wire type {kind}, 0, 1, 2 and 5 are supported"))),
         };
         match key >> 3 {
             0 => Err(self.refused("a field has number 0")),
@@ -50,7 +50,7 @@ impl<'b> Fields<'b> {
 
     fn take(&mut self, length: usize) -> Result<&'b [u8]> {
         let Some((taken, rest)) = self.rest.split_at_checked(length) else {
-            return Err(self.refused(&format!("a field takes {length} bytes, {} are left", self.rest.len())));
+            return Err(self.refused(&format!("a field has {length} bytes, {} remain", self.rest.len())));
         };
         self.rest = rest;
         Ok(taken)
@@ -58,7 +58,7 @@ impl<'b> Fields<'b> {
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let taken = self.take(N)?;
-        taken.try_into().map_err(|_| self.refused("a field is cut off"))
+        taken.try_into().map_err(|_| self.refused("a field is truncated"))
     }
 
     fn varint(&mut self) -> Result<u64> {

@@ -2,26 +2,27 @@
 
 use crate::architecture::metadata_builder::MetadataBuilder;
 
-/// The files that a vocabulary is read from, and the keys that are added to it.
+/// The files that have the vocabulary of an architecture, and the keys added to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TokenizerRules {
+    /// The use of SentencePiece's `tokenizer.model`.
     pub pieces: PiecesUse,
-    /// Whether Mistral's `tekken.json` is read, `tokenizer.json` may hold SentencePiece's pieces, and `add_prefix_space` is
-    /// written: `set_vocab` of `LlamaModel`.
+    /// Whether Mistral's `tekken.json` is read, `tokenizer.json` may have a SentencePiece vocabulary, and
+    /// `add_prefix_space` is written: `set_vocab` of `LlamaModel`.
     pub is_llama: bool,
-    /// Whether added tokens take the places of pieces, whatever these are: `set_vocab` of `Phi3MiniModel`.
+    /// Whether added tokens replace pieces of any type: `set_vocab` of `Phi3MiniModel`.
     pub replaces_pieces: bool,
     /// The number of tokens is padded to a multiple of this, or of `pad_vocab_size_multiple`.
     pub pad_to: Option<u64>,
-    /// Special tokens by their text: the role and the added token that has it.
+    /// Special tokens by text: the role and the added token it is assigned to.
     pub roles: &'static [(&'static str, &'static str)],
-    /// Whether `add_space_prefix` is false where the vocabulary is SentencePiece's.
+    /// Whether `add_space_prefix` is false for SentencePiece vocabularies.
     pub no_space_prefix: bool,
-    /// The name of a pre-tokenizer that has another name for other architectures.
+    /// A pre-tokenizer with its name for this architecture, if other architectures use another.
     pub pre: Option<(PreTokenizer, &'static str)>,
-    /// The tokenizer class of transformers for values of `model_type`, whose special tokens are defaults.
+    /// The tokenizer class of transformers per `model_type`, which has default special tokens.
     pub classes: &'static [(&'static str, TokenizerClass)],
-    /// Keys that depend on nothing but the size of the vocabulary.
+    /// Adds keys that depend only on the size of the vocabulary.
     pub add: fn(Option<u64>, &mut MetadataBuilder),
 }
 
@@ -31,34 +32,34 @@ pub(crate) enum PiecesUse {
     Never,
     /// Before `tokenizer.json`.
     First,
-    /// Without `tokenizer.json`.
+    /// Only if there is no `tokenizer.json`.
     Last,
-    /// Always: `tokenizer.json` is not enough.
+    /// Always; `tokenizer.json` alone is refused.
     Required,
-    /// Always but for tokenizers of the class `GPT2Tokenizer`.
+    /// Always, except for tokenizers of the class `GPT2Tokenizer`.
     RequiredUnlessGpt2,
 }
 
 /// The tokenizer class that transformers has for a `model_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenizerClass {
-    /// Whatever `tokenizer_config.json` names.
+    /// Regardless of `tokenizer_config.json`.
     Always(&'static str),
-    /// Where `tokenizer_config.json` names none.
+    /// If `tokenizer_config.json` names none.
     Registered(&'static str),
-    /// The vocabulary is read as it is, without special tokens of a class.
+    /// Loaded by the generic class, which has no defaults.
     NoDefaults,
 }
 
-/// Pre-tokenizers, those that cut text alike as one.
+/// Pre-tokenizers that split identically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreTokenizer {
-    /// cl100k with digits by threes, as Llama 3 has it.
+    /// cl100k with up to three digits, as in Llama 3.
     Llama3,
-    /// The same with single digits.
+    /// cl100k with single digits.
     Qwen2,
     Gpt2,
-    /// Single digits, then as GPT-2.
+    /// Single digits, then GPT-2.
     Digits,
     DeepSeek3,
     DeepSeekCoder,
@@ -68,7 +69,7 @@ pub(crate) enum PreTokenizer {
     Falcon,
 }
 
-/// Byte-pair encoding of `tokenizer.json`: most models.
+/// The byte-level vocabulary of `tokenizer.json`: most models.
 pub(crate) const BPE: TokenizerRules = TokenizerRules {
     pieces: PiecesUse::Never,
     is_llama: false,
@@ -87,11 +88,11 @@ pub(crate) const PIECES_OR_BPE: TokenizerRules = TokenizerRules { pieces: Pieces
 /// `tekken.json`, `tokenizer.model`, or `tokenizer.json` of either kind.
 pub(crate) const LLAMA_LIKE: TokenizerRules = TokenizerRules {
     is_llama: true,
-    add: |vocab_size, keys| match vocab_size {
-        // Code Llama: the end of what is filled in.
-        Some(32016) => keys.number("tokenizer.ggml.eot_token_id", 32010),
+    add: |vocab_size, metadata| match vocab_size {
+        // Code Llama: the end of infilled text.
+        Some(32016) => metadata.number("tokenizer.ggml.eot_token_id", 32010),
         // Small Granite models.
-        Some(49152) => keys.truth("tokenizer.ggml.add_bos_token", false),
+        Some(49152) => metadata.truth("tokenizer.ggml.add_bos_token", false),
         _ => {}
     },
     ..PIECES_OR_BPE

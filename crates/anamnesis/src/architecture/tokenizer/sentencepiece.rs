@@ -1,20 +1,20 @@
-//! SentencePiece's `tokenizer.model`: pieces with their scores and kinds.
+//! The SentencePiece model `tokenizer.model`: pieces with scores and types.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::added::bounded;
-use super::kinds::{BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, looks_special, padding};
 use super::protobuf::{Field, Fields};
+use super::request::VocabularyRequest;
 use super::sources::{PIECES, Sources};
-use super::special::Special;
-use super::wanted::Wanted;
+use super::special::SpecialTokens;
+use super::token_type::{BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, looks_special, padding};
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Score of ids that no piece has, and of tokens that are added to the pieces.
+/// The score of ids without a piece, and of tokens added to the pieces.
 const PADDING_SCORE: f32 = -10000.0;
 pub(super) const ADDED_SCORE: f32 = -1000.0;
 
@@ -23,7 +23,7 @@ pub(super) const ADDED_SCORE: f32 = -1000.0;
 pub(super) struct Piece {
     pub(super) text: String,
     pub(super) score: f32,
-    /// As the model says it: one more than kinds of GGUF have, for what users define is normal there.
+    /// The type in the model; GGUF stores user-defined pieces as normal.
     pub(super) kind: i32,
 }
 
@@ -38,20 +38,19 @@ pub(super) fn pieces(model: &[u8]) -> Result<Vec<Piece>> {
                 bounded(id as u64)?;
                 pieces.push(piece(message).map_err(|error| error.within(format_args!("piece {id}")))?);
             }
-            (1, _) => return Err(AnamnesisError::parse("the pieces are no messages")),
+            (1, _) => return Err(AnamnesisError::parse("the pieces are not messages")),
             _ => {}
         }
     }
     let mut known = HashSet::with_capacity(pieces.len());
     if let Some((id, twice)) = pieces.iter().enumerate().find(|(_, piece)| !known.insert(piece.text.as_str())) {
-        return Err(AnamnesisError::parse(format!("piece {id}, {}, stands twice", quoted(&twice.text))));
+        return Err(AnamnesisError::parse(format!("piece {id}, {}, appears twice", quoted(&twice.text))));
     }
     match pieces.iter().filter(|piece| piece.kind == UNKNOWN).count() {
         1 => Ok(pieces),
-        unknown => Err(AnamnesisError::parse(format!(
-            "{unknown} of {} pieces stand for what is unknown, 1 is needed",
-            pieces.len()
-        ))),
+        unknown => {
+            Err(AnamnesisError::parse(format!("{unknown} of {} pieces are of type unknown, 1 is needed", pieces.len())))
+        }
     }
 }
 
@@ -64,10 +63,10 @@ fn piece(message: &[u8]) -> Result<Piece> {
             (2, Field::Fixed32(bytes)) => score = f32::from_le_bytes(bytes),
             (3, Field::Varint(number)) => {
                 let known = i32::try_from(number).ok().filter(|kind| (NORMAL..=BYTE).contains(kind));
-                kind = known.ok_or_else(|| AnamnesisError::parse(format!("its kind is {number}, 1 to 6 are known")))?;
+                kind = known.ok_or_else(|| AnamnesisError::parse(format!("its type is {number}, 1 to 6 are known")))?;
             }
             (1..=3, _) => {
-                return Err(AnamnesisError::parse(format!("field {number} has another type than a piece has")));
+                return Err(AnamnesisError::parse(format!("field {number} has the wrong type")));
             }
             _ => {}
         }
@@ -77,7 +76,7 @@ fn piece(message: &[u8]) -> Result<Piece> {
     Ok(Piece { text: text.to_owned(), score, kind })
 }
 
-/// The tokens of GGUF with their scores and kinds, which several files may change.
+/// The tokens of GGUF with their scores and types, which several files may replace.
 pub(super) struct Tokens {
     pub(super) tokens: Vec<String>,
     pub(super) scores: Vec<f32>,
@@ -85,7 +84,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// The pieces, and padding up to `size`; pieces beyond it are left out.
+    /// The pieces, with padding up to `size`; pieces beyond it are dropped.
     pub(super) fn new(pieces: Vec<Piece>, size: Option<u64>) -> Result<Self> {
         let size = bounded(size.unwrap_or(pieces.len() as u64))?;
         let mut all = Self { tokens: Vec::with_capacity(size), scores: Vec::new(), kinds: Vec::new() };
@@ -100,7 +99,7 @@ impl Tokens {
         Ok(all)
     }
 
-    /// Puts an added token in place of whatever has its id; false where the id is none of the vocabulary.
+    /// Replaces the token of an id by an added token; false if the id is beyond the vocabulary.
     pub(super) fn put(&mut self, id: u64, token: String, kind: i32) -> bool {
         let place = usize::try_from(id).unwrap_or(usize::MAX);
         let places = (self.tokens.get_mut(place), self.scores.get_mut(place), self.kinds.get_mut(place));
@@ -109,23 +108,23 @@ impl Tokens {
         true
     }
 
-    /// The tokens of `added_tokens.json`.
-    pub(super) fn put_added(&mut self, sources: &Sources<'_>, told: &mut MetadataBuilder) -> Result<()> {
+    /// Adds the tokens of `added_tokens.json`.
+    pub(super) fn put_added(&mut self, sources: &Sources<'_>, metadata: &mut MetadataBuilder) -> Result<()> {
         let Some(text) = sources.files.read("added_tokens.json")? else { return Ok(()) };
         let refused = |why: &str| AnamnesisError::parse(format!("added_tokens.json: {why}"));
         let document: Value = serde_json::from_slice(&text).map_err(|error| refused(&error.to_string()))?;
-        let entries = document.as_object().ok_or_else(|| refused("it is no object"))?;
+        let entries = document.as_object().ok_or_else(|| refused("it is not an object"))?;
         for (token, id) in entries {
             let id = id.as_u64().ok_or_else(|| refused(&format!("token {} has no id", quoted(token))))?;
             if !self.put(id, token.clone(), USER_DEFINED) {
-                left_out(told, token, id);
+                left_out(metadata, token, id);
             }
         }
         Ok(())
     }
 
-    /// The tokens of `tokenizer_config.json`.
-    fn put_settings(&mut self, sources: &Sources<'_>, told: &mut MetadataBuilder) -> Result<()> {
+    /// Adds the tokens of `tokenizer_config.json`.
+    fn put_settings(&mut self, sources: &Sources<'_>, metadata: &mut MetadataBuilder) -> Result<()> {
         for token in sources.settings.added_tokens()? {
             let id = u64::from(token.id.unwrap_or(u32::MAX));
             let is_in = match token.special || looks_special(&token.content) {
@@ -133,41 +132,51 @@ impl Tokens {
                 false => self.put(id, token.content.replace('\u{2581}', " "), USER_DEFINED),
             };
             if !is_in {
-                left_out(told, &token.content, id);
+                left_out(metadata, &token.content, id);
             }
         }
         Ok(())
     }
 
-    /// Writes them, and the special tokens.
-    pub(super) fn tell(self, sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
+    /// Writes the tokens and the special tokens.
+    pub(super) fn write(
+        self,
+        sources: &Sources<'_>,
+        request: &VocabularyRequest<'_>,
+        metadata: &mut MetadataBuilder,
+    ) -> Result<()> {
         let end = u32::try_from(self.tokens.len()).ok();
-        told.text("tokenizer.ggml.model", "llama");
-        told.text("tokenizer.ggml.pre", wanted.pre.unwrap_or("default"));
-        told.array("tokenizer.ggml.tokens", MetadataArray::String(self.tokens));
-        told.array("tokenizer.ggml.scores", MetadataArray::F32(self.scores));
-        told.array("tokenizer.ggml.token_type", MetadataArray::I32(self.kinds));
-        let mut special = Special::read(sources.document.as_ref(), &sources.settings, wanted.config, end)?;
-        special.chat_template = sources.chat_template(told)?;
-        special.tell(told)
+        metadata.text("tokenizer.ggml.model", "llama");
+        metadata.text("tokenizer.ggml.pre", request.pre.unwrap_or("default"));
+        metadata.array("tokenizer.ggml.tokens", MetadataArray::String(self.tokens));
+        metadata.array("tokenizer.ggml.scores", MetadataArray::F32(self.scores));
+        metadata.array("tokenizer.ggml.token_type", MetadataArray::I32(self.kinds));
+        let mut special = SpecialTokens::read(sources.document.as_ref(), &sources.settings, request.config, end)?;
+        special.chat_template = sources.chat_template(metadata)?;
+        special.write(metadata)
     }
 }
 
-fn left_out(told: &mut MetadataBuilder, token: &str, id: u64) {
-    told.note(format!("token {} is left out: its id {id} is beyond the vocabulary", quoted(token)));
+fn left_out(metadata: &mut MetadataBuilder, token: &str, id: u64) {
+    metadata.note(format!("token {} is dropped: its id {id} is beyond the vocabulary", quoted(token)));
 }
 
-/// Writes the vocabulary of a model, of `size` tokens.
-pub(super) fn tell(model: &[u8], sources: &Sources<'_>, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
+/// Writes the vocabulary of a model.
+pub(super) fn write(
+    model: &[u8],
+    sources: &Sources<'_>,
+    request: &VocabularyRequest<'_>,
+    metadata: &mut MetadataBuilder,
+) -> Result<()> {
     let pieces = pieces(model).map_err(|error| error.within(PIECES))?;
-    // A size of none is as good as no size.
-    let size = wanted.size().filter(|size| *size != 0);
+    // A size of zero counts as unknown.
+    let size = request.size().filter(|size| *size != 0);
     let beyond = (pieces.len() as u64).saturating_sub(size.unwrap_or(u64::MAX));
     if beyond > 0 {
-        told.note(format!("{beyond} of {} pieces are left out: their ids are beyond the vocabulary", pieces.len()));
+        metadata.note(format!("{beyond} of {} pieces are dropped: their ids are beyond the vocabulary", pieces.len()));
     }
     let mut tokens = Tokens::new(pieces, size)?;
-    tokens.put_added(sources, told)?;
-    tokens.put_settings(sources, told)?;
-    tokens.tell(sources, wanted, told)
+    tokens.put_added(sources, metadata)?;
+    tokens.put_settings(sources, metadata)?;
+    tokens.write(sources, request, metadata)
 }

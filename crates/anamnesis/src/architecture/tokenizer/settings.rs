@@ -1,4 +1,4 @@
-//! `tokenizer_config.json`: which tokens have a role, and how the model's authors load its vocabulary.
+//! `tokenizer_config.json`: the special tokens, and the class that loads the vocabulary.
 
 use serde_json::{Map, Value};
 
@@ -6,10 +6,10 @@ use super::document::AddedToken;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::json;
 
-/// The roles of tokens in the order they are looked for.
+/// The roles of special tokens, in the order they are read.
 pub(super) const ROLES: [&str; 7] = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"];
 
-/// The file's object; empty where there is no file.
+/// The object of the file; empty without a file.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Settings(pub(super) Map<String, Value>);
 
@@ -18,7 +18,7 @@ impl Settings {
         let Some(text) = text else { return Ok(Self::default()) };
         match json::from_slice(text) {
             Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(_) => Err(AnamnesisError::parse("tokenizer_config.json is no object")),
+            Ok(_) => Err(AnamnesisError::parse("tokenizer_config.json is not an object")),
             Err(error) => Err(AnamnesisError::parse(format!("tokenizer_config.json: {error}"))),
         }
     }
@@ -27,12 +27,12 @@ impl Settings {
         self.0.get(key)
     }
 
-    /// Whether the tokenizer is of the class that Phi 4 shares with GPT-2.
+    /// Whether the tokenizer class is that of GPT-2, as in Phi 4.
     pub(super) fn is_gpt2(&self) -> bool {
         self.class() == Some("GPT2Tokenizer")
     }
 
-    /// The class that loads the vocabulary, without the ending of the fast ones.
+    /// The tokenizer class, without the suffix `Fast`.
     pub(super) fn class(&self) -> Option<&str> {
         let class = self.0.get("tokenizer_class")?.as_str()?;
         Some(class.strip_suffix("Fast").unwrap_or(class))
@@ -43,7 +43,9 @@ impl Settings {
         let entries = match self.0.get("added_tokens_decoder") {
             None | Some(Value::Null) => return Ok(Vec::new()),
             Some(Value::Object(entries)) => entries,
-            Some(_) => return Err(AnamnesisError::parse("tokenizer_config.json: added_tokens_decoder is no object")),
+            Some(_) => {
+                return Err(AnamnesisError::parse("tokenizer_config.json: added_tokens_decoder is not an object"));
+            }
         };
         let mut tokens = Vec::with_capacity(entries.len());
         for (id, entry) in entries {
@@ -59,7 +61,7 @@ impl Settings {
         Ok(tokens)
     }
 
-    /// The tokens with a role, each as the file has it: with its content alone, or with its ways.
+    /// The special tokens, each as a string or as an object with its options.
     pub(super) fn named(&self) -> Vec<AddedToken> {
         let roles = ROLES.iter().filter_map(|role| self.0.get(&format!("{role}_token")));
         let own = |(key, value): (&String, &Value)| {
@@ -70,7 +72,7 @@ impl Settings {
         roles.chain(self.extra()).chain(&own).filter_map(special).collect()
     }
 
-    /// Further tokens that are special.
+    /// Further special tokens.
     fn extra(&self) -> Vec<&Value> {
         let filled = |key: &str| match self.0.get(key) {
             Some(Value::Array(items)) if !items.is_empty() => Some(items.iter().collect()),
@@ -81,7 +83,7 @@ impl Settings {
     }
 }
 
-/// A special token as a setting names it.
+/// A special token in a setting.
 fn special(value: &Value) -> Option<AddedToken> {
     match value {
         Value::String(content) => Some(AddedToken::special(content)),

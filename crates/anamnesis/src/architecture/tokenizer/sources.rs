@@ -1,4 +1,4 @@
-//! The files a vocabulary is made of, each read once.
+//! The files of a vocabulary, each read once.
 
 use super::chat_template::ChatTemplate;
 use super::document::{Document, Lists, Merge};
@@ -8,20 +8,20 @@ use crate::architecture::beside::SidecarFiles;
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, Result};
 
-/// Where SentencePiece keeps its pieces.
+/// The file of the SentencePiece model.
 pub(super) const PIECES: &str = "tokenizer.model";
 
 pub(super) struct Sources<'f> {
     pub(super) files: &'f dyn SidecarFiles,
     pub(super) settings: Settings,
-    /// SentencePiece's `tokenizer.model`, where it is read before `tokenizer.json`.
+    /// `tokenizer.model`, if the rules prefer it to `tokenizer.json`.
     pub(super) model: Option<Vec<u8>>,
-    /// `tokenizer.json`, where there is one.
+    /// `tokenizer.json`, if present.
     pub(super) document: Option<Document>,
 }
 
 impl<'f> Sources<'f> {
-    /// Reads them. Beside pieces that count, only the small parts of `tokenizer.json` are looked at.
+    /// Reads the files. If `tokenizer.model` is used, the large lists of `tokenizer.json` are skipped.
     pub(super) fn read(files: &'f dyn SidecarFiles, rules: &TokenizerRules) -> Result<Self> {
         let settings = Settings::read(files.read("tokenizer_config.json")?.as_deref())?;
         let text = files.read("tokenizer.json")?;
@@ -32,16 +32,16 @@ impl<'f> Sources<'f> {
             PiecesUse::RequiredUnlessGpt2 => !settings.is_gpt2(),
         };
         let model = if has_model { files.read(PIECES)? } else { None };
-        let lists = if model.is_some() { Lists::PassedOver } else { Lists::Read };
+        let lists = if model.is_some() { Lists::Skip } else { Lists::Read };
         let document = text.map(|text| Document::read(&text, lists)).transpose()?;
         Ok(Self { files, settings, model, document })
     }
 
-    pub(super) fn chat_template(&self, told: &mut MetadataBuilder) -> Result<Option<ChatTemplate>> {
-        ChatTemplate::read(self.files, &self.settings, told)
+    pub(super) fn chat_template(&self, metadata: &mut MetadataBuilder) -> Result<Option<ChatTemplate>> {
+        ChatTemplate::read(self.files, &self.settings, metadata)
     }
 
-    /// The merges of `merges.txt`: lines of two parts, behind a heading.
+    /// The merges of `merges.txt`: lines of two parts after an optional heading.
     pub(super) fn merges(&self) -> Result<Vec<Merge>> {
         let Some(text) = self.files.read("merges.txt")? else { return Ok(Vec::new()) };
         let text = String::from_utf8(text).map_err(|_| AnamnesisError::parse("merges.txt is not UTF-8"))?;

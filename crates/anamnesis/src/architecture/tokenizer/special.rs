@@ -1,28 +1,28 @@
-//! Tokens with a role: their ids, and which of them are put around every text.
+//! The special tokens: their ids, and which of them are added around every text.
 
 use serde_json::{Map, Value};
 
 use super::chat_template::ChatTemplate;
 use super::document::{AddedToken, Document};
-use super::post_processor::Added;
+use super::post_processor::AddFlags;
 use super::settings::{ROLES, Settings};
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// What is known of special tokens, in the order it became known.
+/// The special tokens, in the order they were determined.
 #[derive(Debug, Default)]
-pub(super) struct Special {
+pub(super) struct SpecialTokens {
     ids: Vec<(&'static str, u32)>,
-    added: Added,
+    added: AddFlags,
     pub(super) chat_template: Option<ChatTemplate>,
     lowercase: Option<bool>,
     strip_accents: Option<bool>,
-    /// Ids from here on are none of the vocabulary.
+    /// The size of the vocabulary; larger ids are dropped.
     end: Option<u32>,
 }
 
-impl Special {
-    /// From the settings, the document where there is one, and the model's configuration. Ids from `end` on are dropped.
+impl SpecialTokens {
+    /// Reads the settings, the document if present, and the model configuration. Ids from `end` on are dropped.
     pub(super) fn read(
         document: Option<&Document>,
         settings: &Settings,
@@ -34,7 +34,7 @@ impl Special {
         let mut roles = ROLES.to_vec();
         if let Some(document) = document {
             special.normalizer(&document.normalizer);
-            special.added = Added::by(&document.post_processor, &mut settings, &mut roles);
+            special.added = AddFlags::from_post_processor(&document.post_processor, &mut settings, &mut roles);
         }
         if !settings.0.is_empty() {
             let listed = document.map(|document| document.added_tokens.as_slice()).unwrap_or_default();
@@ -61,7 +61,7 @@ impl Special {
         }
     }
 
-    /// Tokens that the settings name, where the document lists them.
+    /// Reads special tokens of the settings that the document lists.
     fn settings(&mut self, settings: &Settings, roles: &[&'static str], listed: &[AddedToken]) -> Result<()> {
         for role in roles {
             if let Some(truth) = settings.get(&format!("add_{role}_token")).and_then(Value::as_bool) {
@@ -77,7 +77,7 @@ impl Special {
         Ok(())
     }
 
-    /// Ids of `config.json`, as it stands; lists of them are no ids.
+    /// Reads ids of `config.json`; lists of ids are ignored.
     fn config(&mut self, config: &Map<String, Value>, roles: &[&'static str]) -> Result<()> {
         for role in roles {
             let key = format!("{role}_token_id");
@@ -88,7 +88,7 @@ impl Special {
                 Some(Ok(id)) => self.set(role, id),
                 None if number.is_f64() => {}
                 _ => {
-                    let reason = format!("config.json: {} is {number}, which is no id", quoted(&key));
+                    let reason = format!("config.json: {} is {number}, which is not an id", quoted(&key));
                     return Err(AnamnesisError::parse(reason));
                 }
             }
@@ -96,7 +96,7 @@ impl Special {
         Ok(())
     }
 
-    /// Gives a role to a token unless one has it already.
+    /// Assigns a role unless it is already assigned.
     pub(super) fn set(&mut self, role: &'static str, id: u32) {
         let is_inside = self.end.is_none_or(|end| id < end);
         if is_inside && self.ids.iter().all(|(known, _)| *known != role) {
@@ -104,34 +104,34 @@ impl Special {
         }
     }
 
-    /// Writes everything that GGUF has keys for.
-    pub(super) fn tell(&self, told: &mut MetadataBuilder) -> Result<()> {
+    /// Writes all special tokens for which GGUF has keys.
+    pub(super) fn write(&self, metadata: &mut MetadataBuilder) -> Result<()> {
         for (role, id) in &self.ids {
             if let Some(name) = key_of(role) {
-                told.number(format!("tokenizer.ggml.{name}_token_id"), *id);
+                metadata.number(format!("tokenizer.ggml.{name}_token_id"), *id);
             }
         }
         for (role, truth) in self.added.iter().filter(|(role, _)| matches!(*role, "bos" | "eos" | "sep")) {
-            told.truth(format!("tokenizer.ggml.add_{role}_token"), truth);
+            metadata.truth(format!("tokenizer.ggml.add_{role}_token"), truth);
         }
         if let Some(template) = &self.chat_template {
-            template.tell(told)?;
+            template.write(metadata)?;
         }
         for (name, truth) in [("lowercase", self.lowercase), ("strip_accents", self.strip_accents)] {
             if let Some(truth) = truth {
-                told.truth(format!("tokenizer.ggml.normalizer.{name}"), truth);
+                metadata.truth(format!("tokenizer.ggml.normalizer.{name}"), truth);
             }
         }
         Ok(())
     }
 }
 
-/// What GGUF calls a role. It has no name for the token of a class.
+/// The name of a role in GGUF, which has none for the class token.
 fn key_of(role: &str) -> Option<&str> {
     match role {
         "bos" | "eos" | "eot" | "eom" | "mask" => Some(role),
         "unk" => Some("unknown"),
-        // Spelt as the format has it.
+        // The spelling of the format.
         "sep" => Some("seperator"),
         "pad" => Some("padding"),
         _ => None,

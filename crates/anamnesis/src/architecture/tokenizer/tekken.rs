@@ -1,4 +1,4 @@
-//! Mistral's `tekken.json`: bytes with ranks behind a block of special tokens, and no merges.
+//! The vocabulary of `tekken.json` (Mistral): byte strings with ranks after a block of special tokens, without merges.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::added::bounded;
 use super::byte_level;
-use super::kinds::{CONTROL, NORMAL};
-use super::wanted::Wanted;
+use super::request::VocabularyRequest;
+use super::token_type::{CONTROL, NORMAL};
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result, quoted};
@@ -19,7 +19,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 /// The name of the file.
 pub(super) const FILE: &str = "tekken.json";
 
-/// Special tokens of files that list none.
+/// The special tokens of files that list none.
 const SPECIAL: [&str; 20] = [
     "<unk>",
     "<s>",
@@ -44,13 +44,13 @@ const SPECIAL: [&str; 20] = [
 ];
 
 /// Writes the vocabulary of the file.
-pub(super) fn tell(text: &[u8], wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
+pub(super) fn write(text: &[u8], request: &VocabularyRequest<'_>, metadata: &mut MetadataBuilder) -> Result<()> {
     let file: File =
         serde_json::from_slice(text).map_err(|error| AnamnesisError::parse(error.to_string()).within(FILE))?;
-    written(&file, wanted, told).map_err(|error| error.within(FILE))
+    written(&file, request, metadata).map_err(|error| error.within(FILE))
 }
 
-fn written(file: &File, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Result<()> {
+fn written(file: &File, request: &VocabularyRequest<'_>, metadata: &mut MetadataBuilder) -> Result<()> {
     let refused = |why: String| AnamnesisError::parse(why);
     let number = |key: &str| {
         let found = file.config.get(key).and_then(Value::as_u64);
@@ -58,57 +58,59 @@ fn written(file: &File, wanted: &Wanted<'_>, told: &mut MetadataBuilder) -> Resu
     };
     let special = file.special(bounded(number("default_num_special_tokens")?)?)?;
     let size = bounded(number("default_vocab_size")?)?;
-    if let Some(embedded) = wanted.vocab_size.filter(|embedded| size as u64 > *embedded) {
+    if let Some(embedded) = request.vocab_size.filter(|embedded| size as u64 > *embedded) {
         return Err(refused(format!("{size} tokens, {embedded} are in the embedding")));
     }
     let inner = size.checked_sub(special.len()).and_then(|inner| file.vocab.get(..inner)).ok_or_else(|| {
-        refused(format!("{size} tokens are wanted, {} and {} special ones are there", file.vocab.len(), special.len()))
+        refused(format!(
+            "{size} tokens are needed, the file has {} and {} special ones",
+            file.vocab.len(),
+            special.len()
+        ))
     })?;
     let ranks = ranks(inner)?;
     let id_of = |token: &str| {
         let place = special.iter().position(|known| known == token).and_then(|place| u32::try_from(place).ok());
         place.ok_or_else(|| refused(format!("there is no special token {}", quoted(token))))
     };
-    told.text("tokenizer.ggml.model", "gpt2");
-    told.text("tokenizer.ggml.pre", wanted.pre.unwrap_or("tekken"));
-    told.array("tokenizer.ggml.merges", MetadataArray::String(merges(inner, &ranks)?));
+    metadata.text("tokenizer.ggml.model", "gpt2");
+    metadata.text("tokenizer.ggml.pre", request.pre.unwrap_or("tekken"));
+    metadata.array("tokenizer.ggml.merges", MetadataArray::String(merges(inner, &ranks)?));
     for (key, token) in [("bos", "<s>"), ("eos", "</s>"), ("unknown", "<unk>"), ("padding", "<pad>")] {
-        told.number(format!("tokenizer.ggml.{key}_token_id"), id_of(token)?);
+        metadata.number(format!("tokenizer.ggml.{key}_token_id"), id_of(token)?);
     }
     let mut kinds = vec![CONTROL; special.len()];
     kinds.resize(size, NORMAL);
     let tokens = special.into_iter().chain(inner.iter().map(|token| shown(token))).collect();
-    told.array("tokenizer.ggml.tokens", MetadataArray::String(tokens));
-    // Whole numbers: nobody has scored them.
-    told.array("tokenizer.ggml.scores", MetadataArray::I32(vec![0; size]));
-    told.array("tokenizer.ggml.token_type", MetadataArray::I32(kinds));
-    told.truth("tokenizer.ggml.add_bos_token", true);
-    told.truth("tokenizer.ggml.add_eos_token", false);
+    metadata.array("tokenizer.ggml.tokens", MetadataArray::String(tokens));
+    // Integers: the file has no scores.
+    metadata.array("tokenizer.ggml.scores", MetadataArray::I32(vec![0; size]));
+    metadata.array("tokenizer.ggml.token_type", MetadataArray::I32(kinds));
+    metadata.truth("tokenizer.ggml.add_bos_token", true);
+    metadata.truth("tokenizer.ggml.add_eos_token", false);
     match file.config.get("version").and_then(Value::as_str) {
-        Some("v3") => told.text("tokenizer.chat_template", "mistral-v3-tekken"),
-        Some("v7") => told.text("tokenizer.chat_template", "mistral-v7-tekken"),
+        Some("v3") => metadata.text("tokenizer.chat_template", "mistral-v3-tekken"),
+        Some("v7") => metadata.text("tokenizer.chat_template", "mistral-v7-tekken"),
         version => {
-            let version = version.unwrap_or("that has no name");
-            told.note(format!(
-                "no chat template is written: {FILE} is of version {version}, whose template is not in it"
-            ));
+            let version = version.unwrap_or("unknown");
+            metadata.note(format!("no chat template is written: {FILE} of version {version} contains none"));
         }
     }
     Ok(())
 }
 
-/// The ranks of tokens, which stand in their order.
+/// The rank of each token, which is its index.
 fn ranks(vocab: &[Vec<u8>]) -> Result<HashMap<&[u8], u32>> {
     let mut ranks = HashMap::with_capacity(vocab.len());
     for (rank, token) in (0_u32..).zip(vocab) {
         if ranks.insert(token.as_slice(), rank).is_some() {
-            return Err(AnamnesisError::parse(format!("token {} stands twice", quoted(&shown(token)))));
+            return Err(AnamnesisError::parse(format!("token {} appears twice", quoted(&shown(token)))));
         }
     }
     Ok(ranks)
 }
 
-/// Every way to make a token of two others, those of lower ranks first.
+/// All pairs of tokens that concatenate to a token, lower ranks first.
 fn merges(vocab: &[Vec<u8>], ranks: &HashMap<&[u8], u32>) -> Result<Vec<String>> {
     let mut merges = Vec::new();
     for (rank, token) in vocab.iter().enumerate().skip(256) {
@@ -119,7 +121,7 @@ fn merges(vocab: &[Vec<u8>], ranks: &HashMap<&[u8], u32>) -> Result<Vec<String>>
         let mut ways: Vec<_> = (1..token.len()).filter_map(both).collect();
         if ways.is_empty() {
             return Err(AnamnesisError::parse(format!(
-                "token {rank}, {}, is not made of two others",
+                "token {rank}, {}, is not the concatenation of two other tokens",
                 quoted(&shown(token))
             )));
         }
@@ -129,12 +131,12 @@ fn merges(vocab: &[Vec<u8>], ranks: &HashMap<&[u8], u32>) -> Result<Vec<String>>
     Ok(merges)
 }
 
-/// Bytes in the byte alphabet.
+/// Bytes in the byte-level alphabet.
 fn shown(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| byte_level::character(byte)).collect()
 }
 
-/// What is read of the file.
+/// The parts of the file that are used.
 #[derive(Default)]
 struct File {
     config: Map<String, Value>,
@@ -143,7 +145,7 @@ struct File {
 }
 
 impl File {
-    /// The special tokens, filled up to their number.
+    /// The special tokens, padded to `number`.
     fn special(&self, number: usize) -> Result<Vec<String>> {
         let mut special: Vec<String> = match &self.special_tokens {
             None => SPECIAL.map(str::to_owned).to_vec(),
@@ -155,13 +157,13 @@ impl File {
             }
         };
         if special.len() > number {
-            let reason = format!("{} special tokens are listed, {number} are said to be", special.len());
+            let reason = format!("{} special tokens are listed, {number} are declared", special.len());
             return Err(AnamnesisError::parse(reason));
         }
         special.extend((special.len()..number).map(|id| format!("<SPECIAL_{id}>")));
         let mut known = std::collections::HashSet::new();
         match special.iter().find(|token| !known.insert(token.as_str())) {
-            Some(twice) => Err(AnamnesisError::parse(format!("special token {} stands twice", quoted(twice)))),
+            Some(twice) => Err(AnamnesisError::parse(format!("special token {} appears twice", quoted(twice)))),
             None => Ok(special),
         }
     }

@@ -1,14 +1,14 @@
-//! Vocabularies and names of whole directories, against what llama.cpp's converter writes.
+//! Tests of vocabularies and names of whole directories against the output of the converter of llama.cpp.
 //!
-//! `AMN_HF_CORPUS` names a folder with more: directories, and beside each the converter's file, `NAME.TYPE.expected.gguf`;
-//! `AMN_RESTORED` one to which the restored vocabularies are written.
+//! `AMN_HF_CORPUS` names a folder with more cases: directories, each next to the output of the converter,
+//! `NAME.TYPE.expected.gguf`; `AMN_RESTORED` a folder to which the restored vocabularies are written.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use super::back::back;
-use super::{Wanted, keys};
+use super::{VocabularyRequest, keys};
 use crate::architecture::Architecture;
 use crate::architecture::beside::Directory;
 use crate::architecture::beside::in_memory::InMemory;
@@ -23,7 +23,7 @@ fn architecture(config: &Map<String, Value>) -> &'static Architecture {
     Architecture::of_config(config).unwrap().unwrap()
 }
 
-/// The directories below a folder that have a converter's file, and those files.
+/// The directories below a folder that have an output of the converter, and those outputs.
 fn cases(folder: &Path) -> Vec<(PathBuf, PathBuf)> {
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = paths.filter(|path| path.to_string_lossy().ends_with(".expected.gguf")).collect();
@@ -53,7 +53,7 @@ fn vocab_size(config: &Map<String, Value>) -> Option<u64> {
     inner.or_else(|| config.get("vocab_size")).and_then(Value::as_u64)
 }
 
-/// Where two lists of keys differ, in words.
+/// The differences of two lists of keys, as text.
 fn differences(found: &[(String, MetadataValue)], wanted: &[(String, MetadataValue)]) -> Vec<String> {
     let mut differences = Vec::new();
     for (key, value) in wanted {
@@ -90,7 +90,7 @@ fn first_difference(found: &MetadataValue, wanted: &MetadataValue) -> Option<Str
     Some(format!("  at {place}: {} not {}", found[place], wanted[place]))
 }
 
-/// The keys of a file that begin in some way and are not left to others.
+/// The keys of a file with a prefix that this room is responsible for.
 fn written(file: &Checkpoint, begin: &str) -> Entries {
     let left = ["general.architecture", "general.file_type", "general.quantization_version"];
     let entries = file.metadata().unwrap();
@@ -105,17 +105,18 @@ fn vocabularies_are_written_as_the_converter_writes_them() {
         let config = config(&directory);
         let of = architecture(&config);
         let (rules, architecture) = (of.tokenizer(), of.name());
-        let wanted = Wanted { rules, config: &config, vocab_size: vocab_size(&config), architecture, pre: None };
+        let request =
+            VocabularyRequest { rules, config: &config, vocab_size: vocab_size(&config), architecture, pre: None };
         let file = Checkpoint::open(&file, &ParseLimits::default()).unwrap();
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         tried += 1;
-        match keys(&Directory::new(&directory, &ParseLimits::default()), &wanted) {
-            Ok(told) => {
-                for difference in differences(told.entries(), &written(&file, "tokenizer.")) {
+        match keys(&Directory::new(&directory, &ParseLimits::default()), &request) {
+            Ok(metadata) => {
+                for difference in differences(metadata.entries(), &written(&file, "tokenizer.")) {
                     faults.push(format!("{name}: {difference}"));
                 }
-                if !told.notes.is_empty() {
-                    println!("{name}: {:?}", told.notes);
+                if !metadata.notes.is_empty() {
+                    println!("{name}: {:?}", metadata.notes);
                 }
             }
             Err(error) => faults.push(format!("{name}: {error}")),
@@ -136,8 +137,8 @@ fn models_are_named_as_the_converter_names_them() {
         }
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         match card::general(&Directory::new(&directory, &ParseLimits::default()), &config, &counts) {
-            Ok(told) => {
-                for difference in differences(told.entries(), &written(&file, "general.")) {
+            Ok(metadata) => {
+                for difference in differences(metadata.entries(), &written(&file, "general.")) {
                     faults.push(format!("{name}: {difference}"));
                 }
             }
@@ -147,8 +148,8 @@ fn models_are_named_as_the_converter_names_them() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What a model hears and says: the keys that must survive.
-fn heard(entries: &[(String, MetadataValue)]) -> Entries {
+/// The keys that must survive a round trip.
+fn tokenizer_entries(entries: &[(String, MetadataValue)]) -> Entries {
     let names = [
         "model",
         "pre",
@@ -167,7 +168,7 @@ fn heard(entries: &[(String, MetadataValue)]) -> Entries {
 }
 
 #[test]
-fn what_is_restored_is_written_as_it_was() {
+fn restored_vocabularies_convert_back_to_the_same_keys() {
     let mut faults = Vec::new();
     for (directory, file) in folders().iter().flat_map(|folder| cases(folder)) {
         let config = config(&directory);
@@ -176,7 +177,8 @@ fn what_is_restored_is_written_as_it_was() {
         let stored: Entries = Checkpoint::open(&file, &ParseLimits::default()).unwrap().metadata().unwrap();
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         let pre = stored.iter().find(|(key, _)| key == "tokenizer.ggml.pre").unwrap().1.as_string().unwrap();
-        let wanted = Wanted { rules, config: &config, vocab_size: vocab_size(&config), architecture, pre: Some(pre) };
+        let request =
+            VocabularyRequest { rules, config: &config, vocab_size: vocab_size(&config), architecture, pre: Some(pre) };
         let restored = back(&stored.iter().cloned().collect()).unwrap();
         if restored.files.is_empty() {
             println!("{name}: {:?}", restored.notes);
@@ -189,13 +191,13 @@ fn what_is_restored_is_written_as_it_was() {
             restored.files.iter().for_each(|(file, content)| std::fs::write(folder.join(file), content).unwrap());
         }
         let files = restored.files.into_iter().fold(InMemory::default(), |files, (name, text)| files.with(&name, text));
-        match keys(&files, &wanted) {
-            // Its ranks have become merges, and its whole block of special tokens a list.
+        match keys(&files, &request) {
+            // Its ranks become merges, and its special tokens a list.
             Ok(_) if directory.join("tekken.json").exists() => {}
-            // Whatever tokenizer.json lists takes a piece's place of Phi 3.
+            // In Phi 3 the list of tokenizer.json replaces pieces.
             Ok(_) if rules.replaces_pieces => {}
-            Ok(told) => {
-                let (mut found, mut wanted) = (heard(told.entries()), heard(&stored));
+            Ok(metadata) => {
+                let (mut found, mut wanted) = (tokenizer_entries(metadata.entries()), tokenizer_entries(&stored));
                 found.sort_by(|(a, _), (b, _)| a.cmp(b));
                 wanted.sort_by(|(a, _), (b, _)| a.cmp(b));
                 faults.extend(differences(&found, &wanted).iter().map(|difference| format!("{name}: {difference}")));

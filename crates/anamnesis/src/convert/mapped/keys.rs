@@ -6,17 +6,17 @@ use crate::architecture::beside::Directory;
 use crate::architecture::card::{self, Counts};
 use crate::architecture::config::Config;
 use crate::architecture::metadata_builder::MetadataBuilder;
-use crate::architecture::tokenizer::{self, Wanted};
+use crate::architecture::tokenizer::{self, VocabularyRequest};
 use crate::architecture::types::Weights;
 use crate::catalog::{BlockType, Dtype, MetadataValue, TargetDtype};
 use crate::convert::options::ConvertOptions;
 use crate::error::{AnamnesisError, Result};
 
-/// The key that tells how the text of a vocabulary is cut.
+/// The key of the pre-tokenizer.
 const PRE: &str = "tokenizer.ggml.pre";
 
 impl Model<'_> {
-    /// What the files beside the weights tell of the vocabulary.
+    /// The metadata of the vocabulary, from the tokenizer files.
     pub(super) fn vocabulary(
         &self,
         files: &Directory,
@@ -27,14 +27,14 @@ impl Model<'_> {
             Some(MetadataValue::String(pre)) => Some(pre.as_str()),
             _ => None,
         };
-        let wanted = Wanted {
+        let request = VocabularyRequest {
             rules: self.architecture.tokenizer(),
             config: &self.raw,
             vocab_size: config.count(&["vocab_size"])?,
             architecture: self.architecture.name(),
             pre,
         };
-        tokenizer::keys(files, &wanted)
+        tokenizer::keys(files, &request)
     }
 
     /// All keys but those of the vocabulary, in the order of the file.

@@ -1,16 +1,16 @@
-//! The document of a byte-level vocabulary.
+//! The `tokenizer.json` of a byte-level vocabulary.
 
 use serde_json::{Value, json};
 
 use super::document::{Document, template};
-use super::vocabulary::{Stored, Token};
+use super::vocabulary::{StoredVocabulary, Token};
 use crate::architecture::tokenizer::pre;
 
-/// The document; none where nobody knows how the text is cut.
-pub(super) fn document<'m>(stored: &Stored<'m>, notes: &mut Vec<String>) -> Option<Document<'m>> {
+/// The document; `None` if the pre-tokenizer is unknown.
+pub(super) fn document<'m>(stored: &StoredVocabulary<'m>, notes: &mut Vec<String>) -> Option<Document<'m>> {
     let name = stored.text("tokenizer.ggml.pre").unwrap_or("default");
     let Some(pre_tokenizer) = pre::declaration(name) else {
-        notes.push(format!("the vocabulary is not restored: how \"{name}\" cuts a text is not known"));
+        notes.push(format!("the vocabulary is not restored: the pre-tokenizer \"{name}\" is unknown"));
         return None;
     };
     let mut merges = Vec::with_capacity(stored.merges.len());
@@ -21,7 +21,7 @@ pub(super) fn document<'m>(stored: &Stored<'m>, notes: &mut Vec<String>) -> Opti
         merges.extend(parts.filter(|(_, right)| !right.is_empty()));
     }
     if merges.len() < stored.merges.len() {
-        notes.push(format!("{} merges that are no pairs are left out", stored.merges.len() - merges.len()));
+        notes.push(format!("{} merges that are not pairs are dropped", stored.merges.len() - merges.len()));
     }
     let ignores = matches!(
         name,
@@ -34,7 +34,7 @@ pub(super) fn document<'m>(stored: &Stored<'m>, notes: &mut Vec<String>) -> Opti
     let bos = stored.truth("add_bos_token").unwrap_or(begins);
     let around = template(stored, bos, stored.truth("add_eos_token").unwrap_or(false));
     Some(Document {
-        vocab: stored.own(),
+        vocab: stored.model_tokens(),
         added: stored.iter().filter(Token::is_added).collect(),
         normalizer: if is_composed { json!({"type": "NFC"}) } else { Value::Null },
         pre_tokenizer,

@@ -1,19 +1,19 @@
-//! Writing `tokenizer.json` piece by piece: its lists are long.
+//! Writes `tokenizer.json` incrementally, because its lists are long.
 
 use serde_json::{Value, json};
 
-use super::vocabulary::{Stored, Token};
+use super::vocabulary::{StoredVocabulary, Token};
 use crate::architecture::tokenizer::byte_level;
-use crate::architecture::tokenizer::kinds::CONTROL;
+use crate::architecture::tokenizer::token_type::CONTROL;
 
-/// What the file says.
+/// The content of the file.
 pub(super) struct Document<'m> {
     pub(super) added: Vec<Token<'m>>,
     pub(super) normalizer: Value,
     pub(super) pre_tokenizer: Value,
     pub(super) post_processor: Value,
     pub(super) decoder: Value,
-    /// The model's settings besides its lists.
+    /// The settings of the model apart from its lists.
     pub(super) unknown: Option<&'m str>,
     pub(super) byte_fallback: bool,
     pub(super) ignore_merges: bool,
@@ -22,7 +22,7 @@ pub(super) struct Document<'m> {
 }
 
 impl Document<'_> {
-    pub(super) fn written(&self) -> Vec<u8> {
+    pub(super) fn to_json(&self) -> Vec<u8> {
         let mut text = br#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":["#.to_vec();
         for (place, token) in self.added.iter().enumerate() {
             comma(place, &mut text);
@@ -64,18 +64,18 @@ impl Document<'_> {
     }
 }
 
-/// An added token as files list it.
+/// The entry of an added token in the list.
 fn listed(token: &Token<'_>) -> Value {
-    let mut entry = described(token);
+    let mut entry = added_token_json(token);
     if let Some(object) = entry.as_object_mut() {
         object.insert("id".to_owned(), Value::from(token.id));
     }
     entry
 }
 
-/// The ways of an added token.
-pub(super) fn described(token: &Token<'_>) -> Value {
-    // One that would read otherwise once it is decoded is looked for as it stands.
+/// The options of an added token.
+pub(super) fn added_token_json(token: &Token<'_>) -> Value {
+    // A token whose text changes when decoded is matched after normalisation.
     let reads_otherwise = byte_level::bytes(token.text).is_some_and(|bytes| bytes != token.text.as_bytes());
     json!({
         "content": token.text, "single_word": false, "lstrip": false, "rstrip": false, "normalized": reads_otherwise,
@@ -83,8 +83,8 @@ pub(super) fn described(token: &Token<'_>) -> Value {
     })
 }
 
-/// What puts the tokens of a beginning and an end around a text.
-pub(super) fn template(stored: &Stored<'_>, bos: bool, eos: bool) -> Option<Value> {
+/// The template post-processor that adds BOS and EOS around a text.
+pub(super) fn template(stored: &StoredVocabulary<'_>, bos: bool, eos: bool) -> Option<Value> {
     let item = |(_, text): (usize, &str), place: u32| json!({"SpecialToken": {"id": text, "type_id": place}});
     let sequence = |name: &str, place: u32| json!({"Sequence": {"id": name, "type_id": place}});
     let bos = stored.role("bos").filter(|_| bos);

@@ -1,20 +1,20 @@
-//! Writing `tokenizer_config.json`: roles, the chat template, and which tokens are added.
+//! Writes `tokenizer_config.json`: special tokens, the chat template, and the added tokens.
 
 use serde_json::{Map, Value, json};
 
-use super::document::described;
-use super::pieces::unknown;
-use super::vocabulary::Stored;
+use super::document::added_token_json;
+use super::sentencepiece::unknown;
+use super::vocabulary::StoredVocabulary;
 use crate::catalog::MetadataValue;
 
-/// What GGUF calls a role, and what the file does.
+/// The names of a role in GGUF and in the file.
 const ROLES: [(&str, &str); 6] =
     [("bos", "bos"), ("eos", "eos"), ("unknown", "unk"), ("seperator", "sep"), ("padding", "pad"), ("mask", "mask")];
 
-pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
+pub(super) fn to_json(stored: &StoredVocabulary<'_>, kind: &str) -> Vec<u8> {
     let mut settings = Map::new();
     let mut set = |key: &str, value: Value| drop(settings.insert(key.to_owned(), value));
-    // It takes tokenizer.json as it stands; those of single models put other steps in the place of its own.
+    // This class uses tokenizer.json unchanged; those of single models replace some of its steps.
     set("tokenizer_class", Value::from("PreTrainedTokenizerFast"));
     set("clean_up_tokenization_spaces", Value::from(false));
     for (role, name) in ROLES {
@@ -45,7 +45,7 @@ pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
         set("chat_template", template);
     }
     let listed = stored.iter().filter(|token| if kind == "llama" { token.is_listed() } else { token.is_added() });
-    let listed: Map<String, Value> = listed.map(|token| (token.id.to_string(), described(&token))).collect();
+    let listed: Map<String, Value> = listed.map(|token| (token.id.to_string(), added_token_json(&token))).collect();
     if !listed.is_empty() {
         set("added_tokens_decoder", Value::Object(listed));
     }
@@ -53,7 +53,7 @@ pub(super) fn written(stored: &Stored<'_>, kind: &str) -> Vec<u8> {
 }
 
 /// One template, or all of them by name.
-fn chat_template(stored: &Stored<'_>) -> Option<Value> {
+fn chat_template(stored: &StoredVocabulary<'_>) -> Option<Value> {
     let default = stored.text("tokenizer.chat_template");
     let named = |(key, value): (&str, &MetadataValue)| {
         let name = key.strip_prefix("tokenizer.chat_template.")?;

@@ -1,12 +1,12 @@
-//! A vocabulary as the keys of GGUF store it.
+//! The vocabulary stored in the keys of GGUF.
 
-use crate::architecture::tokenizer::kinds::{CONTROL, NORMAL, UNUSED, USER_DEFINED};
 use crate::architecture::tokenizer::sentencepiece::ADDED_SCORE;
+use crate::architecture::tokenizer::token_type::{CONTROL, NORMAL, UNUSED, USER_DEFINED};
 use crate::catalog::{Metadata, MetadataArray, MetadataValue};
 use crate::error::{AnamnesisError, Result};
 
-/// What the keys say.
-pub(super) struct Stored<'m> {
+/// The `tokenizer.ggml.*` arrays.
+pub(super) struct StoredVocabulary<'m> {
     metadata: &'m Metadata,
     pub(super) tokens: &'m [String],
     kinds: Option<&'m [i32]>,
@@ -24,36 +24,33 @@ pub(super) struct Token<'m> {
 }
 
 impl Token<'_> {
-    /// Whether it is found in a text before anything is merged.
+    /// Whether it is matched in a text before merging.
     pub(super) const fn is_added(&self) -> bool {
         matches!(self.kind, CONTROL | USER_DEFINED)
     }
 
-    /// Whether it came from a list of added tokens, not from SentencePiece's pieces.
+    /// Whether it came from a list of added tokens, not from the SentencePiece pieces.
     pub(super) fn is_listed(&self) -> bool {
         self.is_added() && self.score == ADDED_SCORE
     }
 }
 
-impl<'m> Stored<'m> {
+impl<'m> StoredVocabulary<'m> {
     pub(super) fn read(metadata: &'m Metadata) -> Result<Self> {
         let array = |name: &str| metadata.get(&format!("tokenizer.ggml.{name}")).and_then(MetadataValue::as_array);
         let tokens = array("tokens").and_then(MetadataArray::as_string_slice);
-        let tokens = tokens.ok_or_else(|| refused("tokenizer.ggml.tokens is no list of texts".to_owned()))?;
+        let tokens = tokens.ok_or_else(|| refused("tokenizer.ggml.tokens is not a list of strings".to_owned()))?;
         let kinds = array("token_type").and_then(MetadataArray::as_i32_slice);
         let scores = array("scores").and_then(MetadataArray::as_f32_slice);
         for (name, length) in [("token_type", kinds.map(<[_]>::len)), ("scores", scores.map(<[_]>::len))] {
             if let Some(length) = length.filter(|length| *length != tokens.len()) {
-                return Err(refused(format!(
-                    "tokenizer.ggml.{name} has {length} items, {} tokens are there",
-                    tokens.len()
-                )));
+                return Err(refused(format!("tokenizer.ggml.{name} has {length} items for {} tokens", tokens.len())));
             }
         }
         let merges = array("merges").and_then(MetadataArray::as_string_slice).unwrap_or_default();
         let mut known = std::collections::HashSet::with_capacity(tokens.len());
         if let Some(twice) = tokens.iter().find(|token| !known.insert(token.as_str())) {
-            return Err(refused(format!("token {} stands twice", crate::error::quoted(twice))));
+            return Err(refused(format!("token {} appears twice", crate::error::quoted(twice))));
         }
         Ok(Self { metadata, tokens, kinds, scores, merges })
     }
@@ -69,19 +66,19 @@ impl<'m> Stored<'m> {
         self.tokens.iter().enumerate().map(token).filter(|token| token.kind != UNUSED)
     }
 
-    /// The model's own tokens. Added ones at the end get the ids behind them by themselves; where those are not theirs, they
-    /// are among them.
-    pub(super) fn own(&self) -> Vec<Token<'m>> {
+    /// The tokens of the model vocabulary. Added tokens at the end get consecutive ids from their loader; if their ids
+    /// differ from that, they are included here.
+    pub(super) fn model_tokens(&self) -> Vec<Token<'m>> {
         let end = self.iter().filter(|token| !token.is_added()).map(|token| token.id + 1).max().unwrap_or(0);
-        let own: Vec<Token<'m>> = self.iter().filter(|token| token.id < end).collect();
+        let model_tokens: Vec<Token<'m>> = self.iter().filter(|token| token.id < end).collect();
         let mut behind = self.iter().filter(|token| token.id >= end).enumerate();
-        match behind.all(|(place, token)| token.id == own.len() + place) {
-            true => own,
+        match behind.all(|(place, token)| token.id == model_tokens.len() + place) {
+            true => model_tokens,
             false => self.iter().collect(),
         }
     }
 
-    /// Whether the scores say anything.
+    /// Whether the scores differ from the default.
     pub(super) fn has_scores(&self) -> bool {
         self.scores.is_some_and(|scores| scores.iter().any(|score| *score != ADDED_SCORE))
     }
@@ -94,7 +91,7 @@ impl<'m> Stored<'m> {
         self.metadata.get(&format!("tokenizer.ggml.{key}")).and_then(MetadataValue::as_bool)
     }
 
-    /// The token that has a role, by the name GGUF has for it. One that texts are made of has none, whatever a default says.
+    /// The token of a role, by its name in GGUF. A normal token has no role, even if a default id refers to it.
     pub(super) fn role(&self, role: &str) -> Option<(usize, &'m str)> {
         let id = self.metadata.get(&format!("tokenizer.ggml.{role}_token_id"))?.as_u32()? as usize;
         let is_normal = self.kinds.and_then(|kinds| kinds.get(id)).is_some_and(|kind| *kind == NORMAL);

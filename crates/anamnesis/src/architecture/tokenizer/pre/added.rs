@@ -1,4 +1,4 @@
-//! Added tokens are found in a text before it is cut.
+//! Splits a text at added tokens, before pre-tokenisation.
 
 use crate::architecture::tokenizer::added::Vocabulary;
 use crate::architecture::tokenizer::document::AddedToken;
@@ -9,7 +9,8 @@ pub(super) enum Piece<'t> {
     Text(&'t str),
 }
 
-/// Splits a text at the added tokens that are found before it is normalised, or after: the first wins, of those the longest.
+/// Splits a text at the added tokens that are matched before normalisation, or after it; the leftmost match wins, then
+/// the longest.
 pub(super) fn split<'t>(text: &'t str, vocabulary: &Vocabulary<'_>, normalized: bool) -> Vec<Piece<'t>> {
     let is_there = |(token, _): &(&AddedToken, u32)| {
         token.normalized == normalized && !token.content.is_empty() && text.contains(&token.content)

@@ -1,15 +1,15 @@
-//! Merging the characters of words by rank, as far as the words of one text need it.
+//! BPE merging, restricted to the words of one text.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::architecture::tokenizer::added::Vocabulary;
 use crate::architecture::tokenizer::document::Document;
 
-/// The merges that words can need.
+/// The merges that can occur in the words.
 pub(super) struct Merges {
-    /// Of two ids: their rank, and what they become.
+    /// By two ids: the rank, and the merged id.
     pairs: HashMap<(u32, u32), (usize, u32)>,
-    /// Ids of characters and, where whole words are looked up first, of words.
+    /// Ids of characters and, with `ignore_merges`, of whole words.
     ids: HashMap<String, u32>,
     whole_words: bool,
 }
@@ -29,7 +29,7 @@ impl Merges {
                 ids.insert(text, id);
             }
         }
-        // One search finds out whether any word has a token.
+        // One search decides whether any word has a token.
         let all = words.iter().copied().collect::<Vec<_>>().join("\n");
         let mut pairs = HashMap::new();
         for (rank, merge) in document.model.merges.iter().enumerate() {
@@ -43,7 +43,7 @@ impl Merges {
             }
             let ids = (vocabulary.id(left), vocabulary.id(right), vocabulary.id(&joined));
             if let (Some(left), Some(right), Some(joined)) = ids {
-                // Of a merge that stands twice the last counts.
+                // The last one of duplicate merges applies.
                 pairs.insert((left, right), (rank, joined));
             }
         }

@@ -1,15 +1,15 @@
-//! Classes of characters in expressions, known for the characters of the fixed text: no other text is ever cut.
+//! Character classes of expressions, defined only for the characters of the fixed text: no other text is split.
 
-/// A class that an expression names, such as `\s` or `\p{Lu}`.
+/// A class like `\s` or `\p{Lu}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Space,
     Digit,
     Word,
-    /// A general category, or the letter of several.
+    /// A general category, or the letter that groups several.
     Category(&'static str),
     Han,
-    /// Hiragana, Katakana, Hangul and others that the text has none of.
+    /// Hiragana, Katakana, Hangul and other scripts that the text does not use.
     Foreign,
     Any,
 }
@@ -38,7 +38,7 @@ impl Class {
         }
     }
 
-    /// Whether it has a character; `None` where nothing is known of the character.
+    /// Whether the class has a character; `None` for characters without data.
     pub(super) fn has(self, character: char) -> Option<bool> {
         let category = category(character);
         match self {
@@ -74,7 +74,7 @@ fn category(character: char) -> Option<&'static str> {
         '\u{17b6}' | '\u{17be}'..='\u{17c5}' => "Mc",
         '\u{17b7}'..='\u{17bd}' | '\u{17c9}'..='\u{17d3}' | '\u{fe0f}' => "Mn",
         '\u{2705}' | '\u{1f300}'..='\u{1faff}' => "So",
-        // What normalisers put in place of a space.
+        // The replacement of a space by normalizers.
         '\u{2581}' => "So",
         _ => return None,
     })

@@ -1,13 +1,13 @@
-//! Pre-tokenizers by what they declare: how they are written in `tokenizer.json`, and their names in llama.cpp.
+//! The known pre-tokenizers: their declarations in `tokenizer.json` and their names in llama.cpp.
 
 use serde_json::{Value, json};
 
-use super::cut::words;
+use super::split::words;
 use super::text::TEXT;
 use crate::architecture::tokenizer::document::Document;
-use crate::architecture::tokenizer::post_processor::around;
+use crate::architecture::tokenizer::post_processor::surrounding_ids;
+use crate::architecture::tokenizer::request::VocabularyRequest;
 use crate::architecture::tokenizer::rules::PreTokenizer;
-use crate::architecture::tokenizer::wanted::Wanted;
 
 const ALL: [PreTokenizer; 9] = [
     PreTokenizer::Llama3,
@@ -22,7 +22,7 @@ const ALL: [PreTokenizer; 9] = [
 ];
 
 impl PreTokenizer {
-    /// As `tokenizer.json` declares it.
+    /// Its declaration in `tokenizer.json`.
     fn declaration(self) -> Value {
         let bytes = |regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": regex});
         let split = |expression: &str| json!({"type": "Split", "pattern": {"Regex": expression}, "behavior": "Isolated", "invert": false});
@@ -74,7 +74,7 @@ impl PreTokenizer {
         json!({"type": "Sequence", "pretokenizers": steps})
     }
 
-    /// Which of them a name of llama.cpp means.
+    /// The pre-tokenizer of a name of llama.cpp.
     fn of_name(name: &str) -> Option<Self> {
         Some(match name {
             "llama3" | "llama-v3" | "llama-bpe" | "smaug-bpe" | "dbrx" | "glm4" | "chatglm-bpe" | "falcon-h1"
@@ -92,18 +92,18 @@ impl PreTokenizer {
     }
 }
 
-/// How `tokenizer.json` declares the pre-tokenizer of a name.
+/// The declaration of a named pre-tokenizer in `tokenizer.json`.
 pub(in crate::architecture::tokenizer) fn declaration(name: &str) -> Option<Value> {
     PreTokenizer::of_name(name).map(PreTokenizer::declaration)
 }
 
-/// The name of a declared pre-tokenizer: by what it makes of the fixed text, then by the model it belongs to.
-pub(super) fn name(document: &Document, wanted: &Wanted<'_>) -> Option<&'static str> {
+/// The name of a declared pre-tokenizer, by how it splits the fixed text and by the architecture.
+pub(super) fn name(document: &Document, request: &VocabularyRequest<'_>) -> Option<&'static str> {
     let cut = words(&document.pre_tokenizer, TEXT)?;
     let kind = ALL.into_iter().find(|kind| words(&kind.declaration(), TEXT).as_ref() == Some(&cut))?;
-    let begins = around(document).is_some_and(|(before, _)| !before.is_empty());
+    let begins = surrounding_ids(document).is_some_and(|(before, _)| !before.is_empty());
     let is_composed = document.normalizer.to_string().contains("\"NFC\"");
-    if let Some((_, name)) = wanted.rules.pre.filter(|(named, _)| *named == kind) {
+    if let Some((_, name)) = request.rules.pre.filter(|(named, _)| *named == kind) {
         return Some(name);
     }
     Some(match kind {
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_declaration_cuts_the_text_and_no_two_alike() {
+    fn every_declaration_splits_the_text_differently() {
         let cuts: Vec<Vec<String>> = ALL.iter().map(|kind| words(&kind.declaration(), TEXT).unwrap()).collect();
         for (place, cut) in cuts.iter().enumerate() {
             assert!(!cuts[..place].contains(cut), "{:?}", ALL[place]);

@@ -1,12 +1,12 @@
-//! The digests by which llama.cpp's converter knows vocabularies.
+//! The digests by which the converter of llama.cpp identifies vocabularies.
 
-/// The name that belongs to a digest.
+/// The pre-tokenizer name of a digest.
 pub(super) fn name(digest: &str) -> Option<&'static str> {
     let place = DIGESTS.binary_search_by_key(&digest, |(digest, _)| digest).ok()?;
     DIGESTS.get(place).map(|(_, name)| *name)
 }
 
-/// Digests in their order, and the names of pre-tokenizers.
+/// Digests in ascending order, and the names of pre-tokenizers.
 #[rustfmt::skip]
 static DIGESTS: [(&str, &str); 95] = [
     ("049ecf7629871e3041641907f3de7c733e4dbfdc736f57d882ba0b0845599754", "deepseek-llm"),

@@ -1,15 +1,15 @@
-//! Expressions as tokenizers declare them: alternatives, classes, repetitions, and looks ahead and behind.
+//! A parser of the regular expressions in tokenizers: alternatives, classes, repetitions, look-ahead and look-behind.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use super::category::Class;
 
-/// Longest expression that is read, in characters.
+/// Longest expression, in characters.
 const MAX_CHARS: usize = 8192;
-/// Groups inside groups.
+/// Nesting of groups.
 const MAX_DEPTH: usize = 32;
-/// Most repetitions that may be asked for by number.
+/// Largest repetition count.
 const MAX_TIMES: u32 = 1000;
 
 /// A part of an expression.
@@ -26,7 +26,7 @@ pub(super) enum Node {
         most: u32,
         how: How,
     },
-    /// Matched once and for all.
+    /// An atomic group.
     Atomic(Box<Node>),
     Look {
         node: Box<Node>,
@@ -35,7 +35,7 @@ pub(super) enum Node {
     },
 }
 
-/// Which number of repetitions is tried first.
+/// Greedy, lazy or possessive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     Greedy,
@@ -43,11 +43,11 @@ pub(super) enum How {
     Possessive,
 }
 
-/// Characters that match.
+/// A set of characters.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Set {
     pub(super) negated: bool,
-    /// Upper and lower case are the same.
+    /// Case-insensitive.
     pub(super) folded: bool,
     pub(super) items: Vec<Item>,
 }
@@ -64,7 +64,7 @@ impl Set {
         Self { negated: false, folded, items: vec![Item::Range(character, character)] }
     }
 
-    /// Whether a character matches; `None` where nothing is known of it.
+    /// Whether a character matches; `None` for characters without data.
     pub(super) fn has(&self, character: char) -> Option<bool> {
         let mut found = self.has_exactly(character)?;
         if self.folded && !found {
@@ -90,7 +90,7 @@ impl Set {
     }
 }
 
-/// Reads an expression; `None` where it has something that is not known here.
+/// Parses an expression; `None` if it has unsupported syntax.
 pub(super) fn parse(text: &str) -> Option<Node> {
     if text.chars().count() > MAX_CHARS {
         return None;
@@ -170,7 +170,7 @@ impl Parser<'_> {
         self.how(node, least.unwrap_or(0), most)
     }
 
-    /// A number; none where there are no digits.
+    /// A number; `None` inside if there are no digits.
     fn number(&mut self) -> Option<Option<u32>> {
         let mut number = None;
         while let Some(digit) = self.rest.peek().and_then(|next| next.to_digit(10)) {
@@ -211,7 +211,7 @@ impl Parser<'_> {
                     self.folded = true;
                     match self.rest.next()? {
                         ':' => ':',
-                        // For the rest of the group around it.
+                        // Flags apply to the rest of the enclosing group.
                         ')' => {
                             self.depth -= 1;
                             return Some(Node::Sequence(Vec::new()));
@@ -236,7 +236,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A set, whose bracket has been read.
+    /// Parses a set after its opening bracket.
     fn set(&mut self) -> Option<Set> {
         self.depth += 1;
         (self.depth <= MAX_DEPTH).then_some(())?;
@@ -256,7 +256,7 @@ impl Parser<'_> {
         Some(set)
     }
 
-    /// An item, or the range that begins with it.
+    /// Parses an item, or a range that begins with it.
     fn ranged(&mut self, item: Item) -> Option<Item> {
         let Item::Range(first, _) = item else { return Some(item) };
         let mut ahead = self.rest.clone();
@@ -275,7 +275,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What a backslash stands for.
+    /// Parses the escape after a backslash.
     fn escape(&mut self) -> Option<Item> {
         let class = |class, negated| Some(Item::Class { class, negated });
         match self.rest.next()? {

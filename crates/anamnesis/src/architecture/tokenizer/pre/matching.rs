@@ -1,13 +1,13 @@
-//! Finding an expression in a text, by trying what it allows in its order.
+//! A backtracking matcher.
 
 use super::expression::{How, Node};
 
-/// Most steps over all of a text; an expression that needs more is not understood.
+/// Most steps per text; expressions that need more are treated as unsupported.
 const MAX_STEPS: u32 = 1 << 20;
-/// Deepest chain of parts still to be matched.
+/// Deepest recursion.
 const MAX_DEPTH: u32 = 1500;
 
-/// The ranges of characters that match, one after the other, from the left.
+/// The character ranges of the matches, from left to right, without overlap.
 pub(super) fn matches(node: &Node, text: &[char]) -> Option<Vec<(usize, usize)>> {
     let mut search = Search { text, steps: 0, depth: 0, is_lost: false };
     let (mut found, mut at) = (Vec::new(), 0);
@@ -26,10 +26,10 @@ pub(super) fn matches(node: &Node, text: &[char]) -> Option<Vec<(usize, usize)>>
     Some(found)
 }
 
-/// What has to match after a part.
+/// The continuation after a node.
 enum Next<'a> {
     Done,
-    /// The place where it must have arrived.
+    /// The position that a sub-match must reach.
     At(usize),
     Rest(&'a [Node], &'a Next<'a>),
     Again {
@@ -52,12 +52,12 @@ struct Search<'t> {
     text: &'t [char],
     steps: u32,
     depth: u32,
-    /// Too many steps, or a character nothing is known of.
+    /// Set by too many steps, or by a character without data.
     is_lost: bool,
 }
 
 impl Search<'_> {
-    /// The end of a match of `node` and of all that comes next.
+    /// The end of a match of `node` and its continuation.
     fn go(&mut self, node: &Node, at: usize, next: &Next<'_>) -> Option<usize> {
         self.steps += 1;
         if self.steps > MAX_STEPS || self.depth > MAX_DEPTH || self.is_lost {
@@ -108,7 +108,7 @@ impl Search<'_> {
             Next::At(place) => (*place == at).then_some(at),
             Next::Rest([], next) => self.follow(next, at),
             Next::Rest([first, rest @ ..], next) => self.go(first, at, &Next::Rest(rest, next)),
-            // A repetition that takes nothing would go on for ever.
+            // An empty repetition would loop forever.
             Next::Again { from, next, .. } if *from == at => self.follow(next, at),
             Next::Again { repeat, times, next, .. } => self.again(*repeat, *times, at, next),
         }
@@ -122,7 +122,7 @@ impl Search<'_> {
         })
     }
 
-    /// Repetitions of a single character: no way back has to be kept for each.
+    /// Repetitions of a single character, which need no backtracking state each.
     fn run(&mut self, node: &Node, (least, most): (u32, u32), how: How, at: usize, next: &Next<'_>) -> Option<usize> {
         let mut times = 0;
         while times < most && self.is_one(node, at + times as usize) {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_find_what_they_should() {
+    fn expressions_match_like_the_reference() {
         for (expression, text, wanted) in [
             (r"\p{N}{1,3}", "12345 6", &["123", "45", "6"][..]),
             (r"\s+(?!\S)|\s+|\S+", "a   b ", &["a", "  ", " ", "b", " "]),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
+    fn unsupported_expressions_are_not_guessed() {
         for expression in
             [r"\p{Klingon}", "(?<name>a)", "[[:alpha:]]", "a**", "(", "[a", "a)", r"\b", "[a&&b]", "{2}", "a{5000}"]
         {

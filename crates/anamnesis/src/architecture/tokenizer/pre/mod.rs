@@ -1,27 +1,27 @@
-//! How a vocabulary cuts text into words before anything is merged, which llama.cpp knows by name.
+//! Detects the pre-tokenizer of a vocabulary, which llama.cpp identifies by name.
 //!
-//! Every name stands for code in llama.cpp. The converter finds it by encoding a fixed text and looking up the digest of the
-//! ids, so that text is encoded here too, with the expressions that `tokenizer.json` declares. A vocabulary that no digest
-//! knows is named by what its expressions do to the text, and by the kind of model it belongs to.
+//! Each name selects code in llama.cpp. Its converter determines the name by encoding a fixed text and looking up the
+//! digest of the ids, so the same text is encoded here with the expressions of `tokenizer.json`. A vocabulary with an
+//! unknown digest is named by how its expressions split the text, and by the architecture.
 
 mod added;
 mod bpe;
 mod category;
-mod cut;
 mod declared;
 mod digests;
 mod expression;
 mod matching;
-mod normal;
+mod normalizer;
+mod split;
 mod text;
 
 pub(super) use declared::declaration;
-pub(super) use normal::left_out_of_pieces;
+pub(super) use normalizer::unsupported_for_sentencepiece;
 
 use super::added::Vocabulary;
 use super::document::Document;
-use super::post_processor::around;
-use super::wanted::Wanted;
+use super::post_processor::surrounding_ids;
+use super::request::VocabularyRequest;
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 use crate::io::sha256;
@@ -30,13 +30,13 @@ use crate::io::sha256;
 pub(super) fn name(
     document: &Document,
     vocabulary: &Vocabulary<'_>,
-    wanted: &Wanted<'_>,
-    told: &mut MetadataBuilder,
+    request: &VocabularyRequest<'_>,
+    metadata: &mut MetadataBuilder,
 ) -> Result<String> {
-    let left_out = normal::left_out(&document.normalizer);
-    if let Some(given) = wanted.pre {
-        if let Some(kind) = left_out {
-            told.note(format!("the normalizer {} of tokenizer.json has no place in GGUF", quoted(&kind)));
+    let unsupported = normalizer::unsupported(&document.normalizer);
+    if let Some(given) = request.pre {
+        if let Some(kind) = unsupported {
+            metadata.note(format!("the normalizer {} of tokenizer.json cannot be stored in GGUF", quoted(&kind)));
         }
         return Ok(given.to_owned());
     }
@@ -45,40 +45,40 @@ pub(super) fn name(
     if let Some(name) = digest.as_deref().and_then(digests::name) {
         return Ok(name.to_owned());
     }
-    if let Some(kind) = left_out {
+    if let Some(kind) = unsupported {
         let detail = format!(
-            "the vocabulary is none that llama.cpp knows, and its normalizer {} has no place in GGUF",
+            "llama.cpp does not know the vocabulary, and its normalizer {} cannot be stored in GGUF",
             quoted(&kind)
         );
         return Err(AnamnesisError::unsupported("tokenizer", detail));
     }
     let digest = digest.map_or_else(String::new, |digest| format!(" (its digest is {digest})"));
-    match declared::name(document, wanted) {
+    match declared::name(document, request) {
         Some(name) => {
-            told.note(format!("the vocabulary is none that llama.cpp's converter knows{digest}; tokenizer.ggml.pre is \"{name}\" by the pre-tokenizer it declares"));
+            metadata.note(format!("the converter of llama.cpp does not know the vocabulary{digest}; tokenizer.ggml.pre is \"{name}\" by the pre-tokenizer it declares"));
             Ok(name.to_owned())
         }
         None => {
-            let detail = format!("the pre-tokenizer of tokenizer.json is none that llama.cpp has a name for{digest}");
+            let detail = format!("llama.cpp has no name for the pre-tokenizer of tokenizer.json{digest}");
             Err(AnamnesisError::unsupported_model(ModelPart::PreTokenizer, "", detail))
         }
     }
 }
 
-/// The ids of the fixed text; `None` where something of the tokenizer is not known.
+/// The ids of the fixed text; `None` if a part of the tokenizer is unknown.
 fn encoded(document: &Document, vocabulary: &Vocabulary<'_>) -> Option<Vec<u32>> {
-    let (mut ids, behind) = around(document)?;
+    let (mut ids, behind) = surrounding_ids(document)?;
     let mut words = Vec::new();
     for piece in added::split(text::TEXT, vocabulary, false) {
         match piece {
             added::Piece::Token(id) => words.push(Err(id)),
             added::Piece::Text(text) => {
-                let normal = normal::normalised(&document.normalizer, text)?;
+                let normal = normalizer::normalise(&document.normalizer, text)?;
                 for piece in added::split(&normal, vocabulary, true) {
                     match piece {
                         added::Piece::Token(id) => words.push(Err(id)),
                         added::Piece::Text(text) => {
-                            words.extend(cut::words(&document.pre_tokenizer, text)?.into_iter().map(Ok));
+                            words.extend(split::words(&document.pre_tokenizer, text)?.into_iter().map(Ok));
                         }
                     }
                 }
@@ -96,7 +96,7 @@ fn encoded(document: &Document, vocabulary: &Vocabulary<'_>) -> Option<Vec<u32>>
     Some(ids)
 }
 
-/// Ids as a list is written in Python.
+/// Ids in the form of a Python list.
 fn listed(ids: &[u32]) -> String {
     let ids: Vec<String> = ids.iter().map(u32::to_string).collect();
     format!("[{}]", ids.join(", "))

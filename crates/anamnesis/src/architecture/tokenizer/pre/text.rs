@@ -1,6 +1,6 @@
-//! The fixed text by whose ids vocabularies are told apart: white space, digits, scripts, quotes and contractions.
+//! The fixed text by whose ids vocabularies are identified: white space, digits, scripts, quotes and contractions.
 
-/// The text, as llama.cpp's converter has it.
+/// The text, as in the converter of llama.cpp.
 pub(super) const TEXT: &str = concat!(
     "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n🚀 (normal) 😶\u{200d}🌫\u{fe0f} (multiple ",
     "emojis concatenated) ✅ 🦙🦙 3 33 333 3333 33333 333333 3333333 33333333 3.3 3..3 3...3 ",

@@ -1,16 +1,16 @@
-//! What a declared normaliser makes of the fixed text.
+//! Applies a declared normalizer to the fixed text.
 
 use serde_json::Value;
 
-/// Normalisers inside normalisers.
+/// Nesting of sequences.
 const MAX_DEPTH: usize = 8;
-/// Normalisers one after the other; no vocabulary that is known has more than a few.
+/// Steps of a sequence; known vocabularies have only a few.
 const MAX_STEPS: usize = 64;
-/// Longest text that a normaliser may make of the fixed one, in bytes: several times as much.
+/// Longest normalised text, in bytes: several times the fixed one.
 const MAX_TEXT_BYTES: usize = 1 << 16;
 
-/// The normalised text; `None` where a normaliser is not known.
-pub(super) fn normalised(normalizer: &Value, text: &str) -> Option<String> {
+/// The normalised text; `None` if a step is unknown.
+pub(super) fn normalise(normalizer: &Value, text: &str) -> Option<String> {
     step(normalizer, text.to_owned(), 0)
 }
 
@@ -23,9 +23,9 @@ fn step(normalizer: &Value, text: String, depth: usize) -> Option<String> {
             let steps = normalizer.get("normalizers")?.as_array().filter(|steps| steps.len() <= MAX_STEPS)?;
             steps.iter().try_fold(text, |text, inner| step(inner, text, depth + 1))
         }
-        // The text has nothing that can be composed or taken apart.
+        // The text has no characters that these change.
         "NFC" | "NFD" => Some(text),
-        // And one character that is another's twin.
+        // It has one compatibility character.
         "NFKC" | "NFKD" => Some(text.replace('\u{ff5e}', "~")),
         "Replace" => {
             let pattern = normalizer.get("pattern")?.get("String")?.as_str()?;
@@ -43,14 +43,14 @@ fn step(normalizer: &Value, text: String, depth: usize) -> Option<String> {
     }
 }
 
-/// The name of a normaliser that llama.cpp would leave out, where there is one. Its names of pre-tokenizers stand for ways to cut
-/// text: none changes the text before. Composing characters is left to whoever writes them.
-pub(super) fn left_out(normalizer: &Value) -> Option<String> {
+/// The name of a normalizer that llama.cpp would not apply, if there is one. Names of pre-tokenizers select only how
+/// text is split; NFC is left to the caller.
+pub(super) fn unsupported(normalizer: &Value) -> Option<String> {
     other_than(normalizer, |_, _| false)
 }
 
-/// The same of a vocabulary of pieces, in which spaces are the character that starts a word.
-pub(in crate::architecture::tokenizer) fn left_out_of_pieces(normalizer: &Value) -> Option<String> {
+/// The same for SentencePiece vocabularies, in which replacing spaces by U+2581 is built in.
+pub(in crate::architecture::tokenizer) fn unsupported_for_sentencepiece(normalizer: &Value) -> Option<String> {
     let is_space = |value: Option<&Value>| value.and_then(Value::as_str) == Some("\u{2581}");
     other_than(normalizer, |kind, normalizer| match kind {
         "Prepend" => is_space(normalizer.get("prepend")),
@@ -62,7 +62,7 @@ pub(in crate::architecture::tokenizer) fn left_out_of_pieces(normalizer: &Value)
     })
 }
 
-/// The name of a normaliser that neither composes characters nor is known.
+/// The name of the first normalizer other than NFC that is not known.
 fn other_than(normalizer: &Value, is_known: impl Fn(&str, &Value) -> bool) -> Option<String> {
     let mut open = vec![normalizer];
     while let Some(normalizer) = open.pop() {

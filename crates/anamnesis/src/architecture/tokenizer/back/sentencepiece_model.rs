@@ -1,12 +1,12 @@
-//! Writing `tokenizer.model`: SentencePiece's pieces, and the little of its training that reading them needs.
+//! Writes `tokenizer.model`: the SentencePiece pieces and the trainer settings that readers need.
 
-use super::pieces::unknown;
-use super::vocabulary::Stored;
-use crate::architecture::tokenizer::kinds::{NORMAL, UNKNOWN, UNUSED};
+use super::sentencepiece::unknown;
+use super::vocabulary::StoredVocabulary;
+use crate::architecture::tokenizer::token_type::{NORMAL, UNKNOWN, UNUSED};
 
-pub(super) fn written(stored: &Stored<'_>) -> Vec<u8> {
+pub(super) fn encode(stored: &StoredVocabulary<'_>) -> Vec<u8> {
     let unknown = unknown(stored).map(|token| token.id);
-    // Tokens that are listed elsewhere are no pieces where they stand behind all of them.
+    // Added tokens after the last piece are not pieces.
     let count = stored.iter().filter(|token| !token.is_listed()).map(|token| token.id + 1).max().unwrap_or(0);
     let mut tokens = stored.iter().filter(|token| token.id < count).peekable();
     let mut model = Vec::new();
@@ -14,7 +14,7 @@ pub(super) fn written(stored: &Stored<'_>) -> Vec<u8> {
         let (text, score, kind) = match tokens.next_if(|token| token.id == id) {
             Some(token) if Some(id) == unknown => (token.text, 0.0, UNKNOWN),
             Some(token) if token.is_listed() => (token.text, 0.0, token.kind),
-            // There is one that is unknown.
+            // Only one piece may be of type unknown.
             Some(token) if token.kind == UNKNOWN => (token.text, token.score, NORMAL),
             Some(token) => (token.text, token.score, token.kind),
             None => (stored.tokens.get(id).map(String::as_str).unwrap_or_default(), 0.0, UNUSED),
@@ -36,15 +36,15 @@ pub(super) fn written(stored: &Stored<'_>) -> Vec<u8> {
     model
 }
 
-/// How the pieces were found: by merging, with bytes for what they lack.
-fn trainer(stored: &Stored<'_>, count: usize, unknown: Option<usize>) -> Vec<u8> {
+/// The trainer settings: BPE with byte fallback.
+fn trainer(stored: &StoredVocabulary<'_>, count: usize, unknown: Option<usize>) -> Vec<u8> {
     let mut trainer = Vec::new();
     number(3, 2, &mut trainer);
     number(4, count as u64, &mut trainer);
     number(35, 1, &mut trainer);
     let roles = [(40, unknown), (41, role(stored, "bos")), (42, role(stored, "eos")), (43, role(stored, "padding"))];
     for (field, id) in roles {
-        // None is minus one.
+        // A missing id is −1.
         number(field, id.filter(|id| *id < count).map_or(u64::MAX, |id| id as u64), &mut trainer);
     }
     for (field, id) in roles {
@@ -56,7 +56,7 @@ fn trainer(stored: &Stored<'_>, count: usize, unknown: Option<usize>) -> Vec<u8>
     trainer
 }
 
-fn role(stored: &Stored<'_>, role: &str) -> Option<usize> {
+fn role(stored: &StoredVocabulary<'_>, role: &str) -> Option<usize> {
     stored.role(role).map(|(id, _)| id)
 }
 

@@ -1,25 +1,25 @@
-//! What is known of a model before its vocabulary is read.
+//! The properties of a model that its vocabulary depends on.
 
 use serde_json::{Map, Value};
 
 use super::rules::TokenizerRules;
 
-/// The model whose vocabulary is wanted.
+/// The model whose vocabulary is converted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct VocabularyRequest<'a> {
     pub(crate) rules: &'a TokenizerRules,
-    /// `config.json` as it stands, without defaults.
+    /// `config.json` without defaults.
     pub(crate) config: &'a Map<String, Value>,
-    /// How many tokens the embedding has; rules that pad it do so themselves.
+    /// Tokens in the embedding, without the padding of the rules.
     pub(crate) vocab_size: Option<u64>,
     /// The GGUF name of the architecture.
     pub(crate) architecture: &'a str,
-    /// How the text is cut, where the caller says it: `tokenizer.ggml.pre`. Otherwise it is recognised, or refused.
+    /// The pre-tokenizer (`tokenizer.ggml.pre`) if the caller sets it; otherwise it is detected, or refused.
     pub(crate) pre: Option<&'a str>,
 }
 
-impl Wanted<'_> {
-    /// How many tokens are written, with padding.
+impl VocabularyRequest<'_> {
+    /// Tokens that are written, including the padding of the rules.
     pub(super) fn size(&self) -> Option<u64> {
         let Some(multiple) = self.rules.pad_to else { return self.vocab_size };
         let given = self.config.get("pad_vocab_size_multiple").and_then(Value::as_u64);

@@ -1,16 +1,17 @@
-//! The document of SentencePiece's vocabulary: merges are the pairs of pieces that make a piece, by its score.
+//! The `tokenizer.json` of a SentencePiece vocabulary: merges are the pairs of pieces that concatenate to a piece,
+//! ordered by its score.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
 use super::document::{Document, template};
-use super::vocabulary::{Stored, Token};
-use crate::architecture::tokenizer::kinds::{CONTROL, NORMAL, UNKNOWN};
+use super::vocabulary::{StoredVocabulary, Token};
+use crate::architecture::tokenizer::token_type::{CONTROL, NORMAL, UNKNOWN};
 
 const SPACE: &str = "\u{2581}";
 
-pub(super) fn document<'m>(stored: &Stored<'m>) -> Document<'m> {
+pub(super) fn document<'m>(stored: &StoredVocabulary<'m>) -> Document<'m> {
     let prefix = stored.truth("add_space_prefix").unwrap_or(true);
     let replaced = json!({"type": "Replace", "pattern": {"String": " "}, "content": SPACE});
     let steps = [
@@ -34,12 +35,12 @@ pub(super) fn document<'m>(stored: &Stored<'m>) -> Document<'m> {
         unknown: unknown(stored).map(|token| token.text),
         byte_fallback: true,
         ignore_merges: false,
-        vocab: stored.own(),
+        vocab: stored.model_tokens(),
         merges: merges(stored),
     }
 }
 
-/// What is unknown is never made of a text, and special in that.
+/// The unknown token is never part of a text, so it is special.
 const fn as_special(token: Token<'_>) -> Token<'_> {
     match token.kind {
         UNKNOWN => Token { kind: CONTROL, ..token },
@@ -47,16 +48,16 @@ const fn as_special(token: Token<'_>) -> Token<'_> {
     }
 }
 
-/// The token that stands for what is unknown.
-pub(super) fn unknown<'m>(stored: &Stored<'m>) -> Option<Token<'m>> {
+/// The unknown token.
+pub(super) fn unknown<'m>(stored: &StoredVocabulary<'m>) -> Option<Token<'m>> {
     let role = stored.role("unknown").map(|(id, _)| id);
     let by_kind = || stored.iter().find(|token| token.kind == UNKNOWN);
     let by_name = || stored.iter().find(|token| token.text == "<unk>");
     stored.iter().find(|token| Some(token.id) == role).or_else(by_kind).or_else(by_name)
 }
 
-/// Every way to make a piece of two others; those of high scores first, of equal ones those of low ids.
-fn merges<'m>(stored: &Stored<'m>) -> Vec<(&'m str, &'m str)> {
+/// All pairs of pieces that concatenate to a piece; high scores first, then low ids.
+fn merges<'m>(stored: &StoredVocabulary<'m>) -> Vec<(&'m str, &'m str)> {
     let ids: HashMap<&str, usize> = stored.iter().map(|token| (token.text, token.id)).collect();
     let mut merges = Vec::new();
     for token in stored.iter().filter(|token| token.kind == NORMAL) {

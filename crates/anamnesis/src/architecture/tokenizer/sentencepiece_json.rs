@@ -1,20 +1,20 @@
-//! Vocabularies of SentencePiece that are only in `tokenizer.json`, where scores are not.
+//! SentencePiece vocabularies that exist only in `tokenizer.json`, without scores.
 
 use serde_json::Value;
 
 use super::added::{Vocabulary, refused};
 use super::class;
 use super::document::Document;
-use super::kinds::{BYTE, CONTROL, NORMAL, USER_DEFINED, byte_of};
 use super::pre;
+use super::request::VocabularyRequest;
 use super::sentencepiece::{ADDED_SCORE, Tokens};
 use super::sources::Sources;
-use super::wanted::Wanted;
+use super::token_type::{BYTE, CONTROL, NORMAL, USER_DEFINED, byte_of};
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Whether the document has such a vocabulary.
-pub(super) fn is_in(document: &Document) -> bool {
+/// Whether the document has a SentencePiece vocabulary.
+pub(super) fn has_pieces(document: &Document) -> bool {
     let model = &document.model;
     let falls_back = model.byte_fallback;
     let is_llama3 = model.ignore_merges && !falls_back.unwrap_or(true);
@@ -22,17 +22,17 @@ pub(super) fn is_in(document: &Document) -> bool {
     model.kind.as_deref() == Some("BPE") && !is_llama3 && falls_back.unwrap_or(false) && is_sequence
 }
 
-pub(super) fn tell(
+pub(super) fn write(
     document: &Document,
     sources: &Sources<'_>,
-    wanted: &Wanted<'_>,
-    told: &mut MetadataBuilder,
+    request: &VocabularyRequest<'_>,
+    metadata: &mut MetadataBuilder,
 ) -> Result<()> {
-    if let Some(kind) = pre::left_out_of_pieces(&document.normalizer) {
-        let detail = format!("the normalizer {} of tokenizer.json has no place in GGUF", quoted(&kind));
+    if let Some(kind) = pre::unsupported_for_sentencepiece(&document.normalizer) {
+        let detail = format!("the normalizer {} of tokenizer.json cannot be stored in GGUF", quoted(&kind));
         return Err(AnamnesisError::unsupported("tokenizer", detail));
     }
-    let settings = class::with_defaults(&sources.settings, wanted, false);
+    let settings = class::with_defaults(&sources.settings, request, false);
     let vocabulary = Vocabulary::new(document, &settings)?;
     let special: Vec<String> = settings.named().into_iter().map(|token| token.content).collect();
     let base = vocabulary.base();
@@ -50,11 +50,10 @@ pub(super) fn tell(
         tokens.kinds.push(kind);
     }
     drop(vocabulary);
-    if let Some(size) = wanted.vocab_size.filter(|size| tokens.tokens.len() as u64 > *size) {
+    if let Some(size) = request.vocab_size.filter(|size| tokens.tokens.len() as u64 > *size) {
         return Err(refused(format!("{} tokens, {size} are in the embedding", tokens.tokens.len())));
     }
-    told.note(
-        "there is no tokenizer.model: every token has the same score, so that llama.cpp merges from left to right",
-    );
-    tokens.tell(sources, wanted, told)
+    metadata
+        .note("there is no tokenizer.model: every token gets the same score, so llama.cpp merges from left to right");
+    tokens.write(sources, request, metadata)
 }

@@ -1,4 +1,4 @@
-//! Cutting a text into words as a declared pre-tokenizer does.
+//! Splits a text into words with a declared pre-tokenizer.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use super::expression::parse;
 use super::matching::matches;
 use crate::architecture::tokenizer::byte_level;
 
-/// What GPT-2 cuts by, unless a byte-level step is told to leave it.
+/// The expression of GPT-2, which ByteLevel uses by default.
 pub(super) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// Steps inside steps.
+/// Nesting of sequences.
 const MAX_DEPTH: usize = 8;
 
-/// The words of a text; `None` where a step is not known.
+/// The words of a text; `None` if a step is unknown.
 pub(super) fn words(pre_tokenizer: &Value, text: &str) -> Option<Vec<String>> {
     let mut words = vec![text.to_owned()];
     step(pre_tokenizer, &mut words, 0)?;
@@ -69,7 +69,7 @@ fn step(pre_tokenizer: &Value, words: &mut Vec<String>, depth: usize) -> Option<
     }
 }
 
-/// Cuts every word by what `find` finds in it.
+/// Splits every word at the matches of `find`.
 fn all(
     words: &mut Vec<String>,
     behaviour: &str,
@@ -87,7 +87,7 @@ fn all(
     Some(())
 }
 
-/// The pieces of a text of some length, in which `found` are the separators.
+/// The pieces of a text of `length` characters, in which `found` are the separators.
 fn pieces(length: usize, found: &[(usize, usize)], behaviour: &str, invert: bool) -> Option<Vec<Range<usize>>> {
     let (mut parts, mut at) = (Vec::new(), 0);
     for &(from, to) in found {
@@ -109,7 +109,7 @@ fn pieces(length: usize, found: &[(usize, usize)], behaviour: &str, invert: bool
             _ => return None,
         };
         match pieces.last_mut() {
-            // What has been joined ends there, whatever comes next.
+            // A joined piece ends there.
             Some((last, before)) if joins => {
                 last.end = range.end;
                 *before = if behaviour == "MergedWithNext" { false } else { separates };
@@ -142,12 +142,12 @@ fn each(text: &[char], is_one: fn(char) -> bool) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn cut(json: &str, text: &str) -> Option<Vec<String>> {
+    fn split_text(json: &str, text: &str) -> Option<Vec<String>> {
         words(&serde_json::from_str(json).unwrap(), text)
     }
 
     #[test]
-    fn steps_cut_as_they_say() {
+    fn steps_split_as_declared() {
         let split =
             |behaviour: &str| format!(r#"{{"type":"Split","pattern":{{"String":"-"}},"behavior":"{behaviour}"}}"#);
         for (json, wanted) in [
@@ -157,13 +157,13 @@ mod tests {
             (split("MergedWithPrevious"), &["a-", "-", "b-"]),
             (split("MergedWithNext"), &["a", "-", "-b", "-"]),
         ] {
-            assert_eq!(cut(&json, "a--b-").unwrap(), wanted, "{json}");
+            assert_eq!(split_text(&json, "a--b-").unwrap(), wanted, "{json}");
         }
-        assert_eq!(cut(r#"{"type":"Digits","individual_digits":true}"#, "a12").unwrap(), ["a", "1", "2"]);
-        assert_eq!(cut(r#"{"type":"Digits"}"#, "a12").unwrap(), ["a", "12"]);
+        assert_eq!(split_text(r#"{"type":"Digits","individual_digits":true}"#, "a12").unwrap(), ["a", "1", "2"]);
+        assert_eq!(split_text(r#"{"type":"Digits"}"#, "a12").unwrap(), ["a", "12"]);
         let bytes = r#"{"type":"ByteLevel","add_prefix_space":true,"use_regex":true}"#;
-        assert_eq!(cut(bytes, "a b").unwrap(), ["\u{120}a", "\u{120}b"]);
-        assert_eq!(cut(r#"{"type":"Whitespace"}"#, "a"), None);
-        assert_eq!(cut("null", "a b").unwrap(), ["a b"]);
+        assert_eq!(split_text(bytes, "a b").unwrap(), ["\u{120}a", "\u{120}b"]);
+        assert_eq!(split_text(r#"{"type":"Whitespace"}"#, "a"), None);
+        assert_eq!(split_text("null", "a b").unwrap(), ["a b"]);
     }
 }
