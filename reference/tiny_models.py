@@ -61,7 +61,7 @@ MODELS = {
     "BloomForCausalLM": ("tokens", {"vocab_size": 256, "hidden_size": 128, "n_layer": 2, "n_head": 4}),
     "FalconForCausalLM": ("tokens", SMALL),
     "MptForCausalLM": ("tokens", {"vocab_size": 256, "d_model": 128, "n_layers": 2, "n_heads": 4, "expansion_ratio": 2, "max_seq_len": 64}),
-    "MambaForCausalLM": ("tokens", {"vocab_size": 256, "hidden_size": 128, "num_hidden_layers": 2, "state_size": 16, "time_step_rank": 16}),
+    "MambaForCausalLM": ("tokens", {"vocab_size": 256, "hidden_size": 128, "num_hidden_layers": 2, "state_size": 16, "time_step_rank": 32}),
     "T5ForConditionalGeneration": ("both", T5),
     "MT5ForConditionalGeneration": ("both", T5),
     "BartForConditionalGeneration": ("both", STACKS),
