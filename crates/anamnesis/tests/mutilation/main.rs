@@ -4,6 +4,7 @@
 //! Only structure is changed, never a code or a scale, so every weight that is decoded has known values. By default a
 //! sample is tried, selected by `AMN_SEED`; `AMN_MUTILATIONS=all` tries everything, `AMN_CORPUS` names a folder with
 //! more cases, and `AMN_CASES` selects cases by prefix. `AMN_REASONS` lists the legitimate changes by reason.
+//! Every try writes files: with `TMPDIR` in memory, the long form takes minutes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 

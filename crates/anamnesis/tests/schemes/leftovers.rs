@@ -336,3 +336,16 @@ fn a_lone_scale_of_marlin_24_is_refused() {
         }
     }
 }
+
+#[test]
+fn a_scale_of_activations_whose_weight_is_gone_is_refused_where_a_configuration_says_so() {
+    let modelopt = json!({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}});
+    let scale = Model::new().floats("a.q_proj.input_scale", &[], &[0.5]);
+    for model in [scale.clone(), with(scale, "a.q_proj.bias", "BF16", &[5])] {
+        for config in [modelopt.clone(), fp8_config()] {
+            let reason = parse_reason(refused(&model, Some(&config)));
+            assert_mentions(&reason, &["\"a.q_proj.input_scale\""]);
+        }
+        assert_eq!(remember(&model, None).floats("a.q_proj.input_scale"), [0.5]);
+    }
+}

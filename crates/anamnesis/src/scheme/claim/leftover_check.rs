@@ -188,14 +188,15 @@ impl LeftoverCheck {
         })
     }
 
-    /// Whether the module of a part has only parts of the confidence `IfQuantised`.
+    /// Whether the module of a part has only parts of the confidence `IfQuantised`, and the bias of a weight that is missing.
     fn module_has_only_parts(&self, claims: &Claims<'_>, part: &PartName, tensor: &StoredTensor) -> bool {
         let Some(module) = part.base(&tensor.name).filter(|module| !module.is_empty()) else { return false };
         let is_part = |name: &str| {
             self.names.iter().any(|part| part.confidence == Confidence::IfQuantised && part.base(name).is_some())
         };
         let prefix = format!("{module}.");
-        claims.catalog.with_prefix(&prefix).all(|(_, other)| is_part(&other.name))
+        let is_bias = |name: &str| name.strip_prefix(&prefix) == Some("bias");
+        claims.catalog.with_prefix(&prefix).all(|(_, other)| is_part(&other.name) || is_bias(&other.name))
     }
 
     /// Suspects every tensor in the module of a quantised weight, except its bias.
