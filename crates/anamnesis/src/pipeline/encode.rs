@@ -12,7 +12,7 @@ use super::tiles::Tile;
 use crate::catalog::TargetDtype;
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::coder::filled;
+use crate::scheme::coder::{LARGEST_HELD, filled, vanished};
 use crate::scheme::{Context, TileEncoder, Window};
 
 /// Decodes the values of a range.
@@ -143,7 +143,8 @@ impl Encoding {
     }
 }
 
-/// The error between values and their decoded encoding, which has to be finite unless the caller allows otherwise.
+/// The error between values and their decoded encoding. A decoded value must be finite, and the largest value of a block must not
+/// vanish, unless the caller allows otherwise.
 fn measure_error(
     level: Level,
     encoder: &dyn TileEncoder,
@@ -155,20 +156,29 @@ fn measure_error(
     let limit = overflow_threshold(checks.loaded_as);
     let is_held = |bytes: &[u8; 4]| f32::from_le_bytes(*bytes).abs() < limit;
     let numbers = decoded.as_chunks_mut::<4>().0;
+    let refuse = |place: usize, decoded: [u8; 4]| {
+        let at = range.start + place as u64;
+        Err(AnamnesisError::Overflow {
+            tensor: String::new(),
+            index: encoder.braid().map_or(at, |braid| braid.value_at(at)),
+            value: values[place],
+            decoded: f32::from_le_bytes(decoded),
+            encoding: encoder.describe(),
+        })
+    };
     // Without an early exit, so that the loop vectorises.
     if numbers.iter().fold(true, |all, bytes| all & is_held(bytes)) {
+        let decoded_at = |place: usize| f32::from_le_bytes(numbers[place]);
+        let may_vanish = !checks.allow_nonfinite && largest_of(level, values)? > LARGEST_HELD;
+        let lost = if may_vanish { vanished(values, encoder.scale_values(), decoded_at) } else { None };
+        if let Some(place) = lost {
+            return refuse(place, numbers[place]);
+        }
         return if checks.measure { Distance::between(level, values, decoded) } else { Ok(Distance::default()) };
     }
     let lost: Vec<usize> = (0..numbers.len()).filter(|&place| !is_held(&numbers[place])).collect();
     if let (false, [first, ..]) = (checks.allow_nonfinite, &lost[..]) {
-        let place = range.start + *first as u64;
-        return Err(AnamnesisError::Overflow {
-            tensor: String::new(),
-            index: encoder.braid().map_or(place, |braid| braid.value_at(place)),
-            value: values[*first],
-            decoded: f32::from_le_bytes(numbers[*first]),
-            encoding: encoder.describe(),
-        });
+        return refuse(*first, numbers[*first]);
     }
     // Overflows are counted, and excluded from the error.
     let mut values = values.to_vec();

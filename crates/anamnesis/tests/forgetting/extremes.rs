@@ -1,5 +1,5 @@
-//! Every finite extreme value through every encoding: the output decodes to finite values, or the tensor is refused by
-//! name.
+//! Every finite extreme value through every encoding: the output decodes to finite values within the step size of the
+//! encoding, or the tensor is refused by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -131,6 +131,132 @@ fn importance(names: impl Iterator<Item = String>, weight: f32) -> Arc<Importanc
     Arc::new(importance)
 }
 
+/// Which values share a scale.
+#[derive(Debug, Clone, Copy)]
+enum Sharing {
+    /// None: each is its own.
+    Nothing,
+    /// So many of a row.
+    Run(usize),
+    /// Rows and columns of a block.
+    Block(usize, usize),
+}
+
+/// The smallest scale of F16.
+const HALF: f32 = f32::from_bits((127 - 24) << 23);
+/// The largest code of all encodings of eight bits and less.
+const CODES: f32 = 448.0;
+/// Half a step of these types, over the value.
+const E4M3: f32 = 1.0 / 16.0;
+const E2M1: f32 = 1.0 / 6.0;
+/// Scales of E4M3 that are not normal, over the largest of them.
+const E4M3_SCALES: f32 = 1.0 / 64.0 / 448.0;
+
+/// How far an encoding may be from what it was given.
+#[derive(Debug, Clone, Copy)]
+struct Bound {
+    sharing: Sharing,
+    /// A step of its codes, over the largest value that shares their scale.
+    step: f32,
+    /// What is smaller than this vanishes together with its scale.
+    smallest: f32,
+    /// The largest value there is, beyond which all are this one.
+    largest: f32,
+    /// Scales of scales: a step of theirs, over the largest value of the tensor.
+    outer: f32,
+    /// Whether values of one sign are out of range: AutoAWQ clamps a zero point that is none of its codes, and GPTQModel gives the other
+    /// sign half of a symmetric range.
+    needs_both_signs: bool,
+}
+
+impl Bound {
+    fn of(target: &str, dtype: TargetDtype) -> Self {
+        let integers = |bits: u32| 2.0 / (2f32.powi(bits as i32) - 1.0);
+        let bits = || target.chars().find_map(|digit| digit.to_digit(10)).unwrap();
+        // Scales are of the weight's type, and times so much the largest code.
+        let rounding = match dtype {
+            TargetDtype::F16 => 2f32.powi(-11),
+            TargetDtype::BF16 => 2f32.powi(-8),
+            _ => 0.0,
+        };
+        let smallest = CODES * if dtype == TargetDtype::F16 { HALF } else { f32::MIN_POSITIVE };
+        let bound =
+            |sharing, step| Self { sharing, step, smallest, largest: f32::MAX, outer: 0.0, needs_both_signs: false };
+        let run = |values, step| bound(Sharing::Run(values), step);
+        // The scale of a block is of F16, and times so much that of its codes.
+        let blocks = |values, step, times: f32| Self { smallest: times * HALF, ..run(values, step) };
+        let nvfp4 = || Self { outer: E4M3_SCALES, ..run(16, E2M1 + E4M3) };
+        match target {
+            "bnb-nf4" => run(64, 0.152),
+            "bnb-fp4" => run(64, 0.167),
+            "bnb-int8" => blocks(COLS, integers(8), 1.0),
+            "fp8" | "fp8-block" => bound(Sharing::Block(128, 128), E4M3),
+            "fp8-cast" => Self { smallest: 2f32.powi(-10), largest: 448.0, ..bound(Sharing::Nothing, E4M3) },
+            "fp8-e5m2" => Self { smallest: 2f32.powi(-17), ..bound(Sharing::Nothing, 2.0 * E4M3) },
+            "fp8-tensor" | "modelopt-fp8" => bound(Sharing::Block(usize::MAX, COLS), E4M3),
+            "fp8-channel" | "quanto-float8" => run(COLS, E4M3),
+            "quanto-float8-e5m2" => run(COLS, 2.0 * E4M3),
+            "w8a8" | "quanto-int8" => run(COLS, integers(8)),
+            "mxfp4" | "mlx-mxfp4" | "mxfp4_moe" => run(32, 0.251),
+            "mxfp8" | "mlx-mxfp8" | "modelopt-mxfp8" => run(32, 0.125),
+            "nvfp4" | "modelopt-nvfp4" => nvfp4(),
+            "mlx-nvfp4" => Self { smallest: 6.0 * 2f32.powi(-9), largest: 6.0 * 448.0, ..run(16, E2M1 + E4M3) },
+            "q4_0" => blocks(32, integers(4), 8.0),
+            "q4_1" => blocks(32, integers(4), 16.0),
+            "q5_0" => blocks(32, integers(5), 16.0),
+            "q5_1" => blocks(32, integers(5), 32.0),
+            "q8_0" => blocks(32, integers(8), 127.0),
+            "q2_k" => blocks(COLS, integers(2), 15.0 * 3.0),
+            "iq4_nl" => blocks(32, integers(4), 127.0),
+            "iq4_xs" => blocks(COLS, integers(4), 32.0 * 127.0),
+            "tq1_0" | "tq2_0" => blocks(COLS, 0.501, 1.0),
+            _ if target.starts_with("w") => run(128, integers(bits())),
+            _ if target.starts_with("gptq") || target.starts_with("awq") => {
+                Self { needs_both_signs: !target.ends_with("asym"), ..blocks(128, integers(bits()), 255.0) }
+            }
+            // MLX has no smaller scales, and rounds scales and biases.
+            _ if target.starts_with("mlx") => {
+                Self { smallest: 1e-7 * 2f32.powi(bits() as i32), ..run(64, integers(bits()) + rounding) }
+            }
+            // Nor has HQQ, whose scales are reciprocals.
+            _ if target.starts_with("hqq") => {
+                Self { smallest: 2f32.powi(bits() as i32) / 2e4, ..run(64, integers(bits())) }
+            }
+            _ if target.starts_with("iq") => blocks(COLS, 1.0, 500.0),
+            _ if target.starts_with("q") && target.contains("_k") => blocks(COLS, integers(bits()), 4096.0),
+            _ => panic!("nothing is known of the steps of {target}"),
+        }
+    }
+
+    /// The largest distance from what it was, in steps of the encoding.
+    fn worst(&self, source: &[f32], decoded: &[f32]) -> f32 {
+        let shares = |place: usize| match self.sharing {
+            Sharing::Nothing => (place, 0),
+            Sharing::Run(values) => (place / values, 0),
+            Sharing::Block(rows, cols) => (place / COLS / rows, place % COLS / cols),
+        };
+        let mut extremes: BTreeMap<_, (f32, f32)> = BTreeMap::new();
+        for (place, &value) in source.iter().enumerate() {
+            let (low, high) = extremes.entry(shares(place)).or_insert((value, value));
+            (*low, *high) = (low.min(value), high.max(value));
+        }
+        let whole = source.iter().fold(0f32, |all, value| all.max(value.abs()));
+        let distance = |(place, (source, decoded)): (usize, (&f32, &f32))| {
+            let source = source.clamp(-self.largest, self.largest);
+            let (low, high) = extremes[&shares(place)];
+            if self.needs_both_signs && (low >= 0.0 || high <= 0.0) {
+                return 0.0;
+            }
+            let allowed = low.abs().max(high.abs()) * self.step + whole * self.outer + self.smallest;
+            match f64::from(decoded - source).abs() {
+                0.0 => 0.0,
+                distance => (distance / f64::from(allowed)) as f32,
+            }
+        };
+        source.iter().zip(decoded).enumerate().map(distance).fold(0.0, f32::max)
+    }
+}
+
 /// Tests all targets of one container.
 fn check(extension: &str) {
     let (mut written, mut lost) = (0, 0);
@@ -145,6 +271,8 @@ fn check(extension: &str) {
             let weights = extremes(dtype.1, rows(is_gguf)).into_iter();
             let weights: BTreeMap<String, Vec<u8>> =
                 weights.map(|(name, values)| (layer(&name, is_gguf), rounded(&values, dtype.1))).collect();
+            let sources: BTreeMap<_, _> =
+                weights.iter().map(|(name, bytes)| (name.clone(), numbers(bytes, dtype.1))).collect();
             let mut options = ConvertOptions::new().with_threads(1);
             if is_gguf {
                 let importance = importance(weights.keys().cloned(), 1.0);
@@ -154,6 +282,8 @@ fn check(extension: &str) {
             for (name, values) in &decoded {
                 let bad = values.iter().position(|value| !value.is_finite());
                 assert!(bad.is_none(), "{target}, {}: {name} is {} at {bad:?}", dtype.0, values[bad.unwrap()]);
+                let worst = Bound::of(target.name(), dtype.1).worst(&sources[name], values);
+                assert!(worst <= 1.0, "{target}, {}: {name} is {worst} steps from what it was", dtype.0);
             }
             written += decoded.len();
             lost += refused.len();

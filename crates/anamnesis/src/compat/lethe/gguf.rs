@@ -4,7 +4,7 @@ use anamnesis_kernels::Level;
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::coder::filled;
+use crate::scheme::coder::{filled, vanished};
 use crate::scheme::ggml::{GgmlDecoder, encode_rows, is_encoded};
 use crate::scheme::{Context, TileDecoder};
 
@@ -62,7 +62,7 @@ pub fn encode_into(block: BlockType, values: &[f32], importance: Option<&[f32]>,
     check_finite(block, values, out)
 }
 
-/// Refuses blocks that do not decode to finite numbers.
+/// Refuses blocks that do not decode to finite numbers, or lose their largest.
 fn check_finite(block: BlockType, values: &[f32], out: &[u8]) -> Result<()> {
     let (elements, bytes) = (block.block_elements() as usize, block.block_bytes() as usize);
     let (mut decoded, mut context) = (vec![0; elements * CHECKED_BLOCKS * 4], Context::default());
@@ -72,11 +72,13 @@ fn check_finite(block: BlockType, values: &[f32], out: &[u8]) -> Result<()> {
         let range = 0..values.len() as u64;
         let written = GgmlDecoder::new(block).decode(range, &[out], TargetDtype::F32, decoded, &mut context)?;
         filled(written, decoded.len())?;
-        let numbers = decoded.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
-        if let Some((place, (decoded, value))) = numbers.zip(values).enumerate().find(|(_, (y, _))| !y.is_finite()) {
+        let numbers: Vec<_> = decoded.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        let infinite = numbers.iter().position(|number| !number.is_finite());
+        let lost = infinite.or_else(|| vanished(values, block.block_elements(), |place| numbers[place]));
+        if let Some(place) = lost {
             let index = (piece * elements * CHECKED_BLOCKS + place) as u64;
-            let encoding = block.name().to_owned();
-            return Err(AnamnesisError::Overflow { tensor: String::new(), index, value: *value, decoded, encoding });
+            let (value, decoded, encoding) = (values[place], numbers[place], block.name().to_owned());
+            return Err(AnamnesisError::Overflow { tensor: String::new(), index, value, decoded, encoding });
         }
     }
     Ok(())

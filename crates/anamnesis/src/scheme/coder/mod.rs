@@ -16,6 +16,7 @@ mod library;
 mod plain;
 mod scale;
 mod transposed;
+mod vanished;
 pub(crate) mod words;
 
 pub(crate) use blocks::{FourBitFloats, OF_INPUTS, Reciprocals, ToGgmlBlocks};
@@ -36,3 +37,4 @@ pub(crate) use library::Rounded;
 pub(crate) use plain::PlainDecoder;
 pub(crate) use scale::{ScaleOp, ScaleType};
 pub(crate) use transposed::Transposed;
+pub(crate) use vanished::{LARGEST_HELD, vanished};

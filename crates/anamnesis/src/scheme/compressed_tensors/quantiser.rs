@@ -88,8 +88,9 @@ impl Quantiser for Preset {
     /// transformers joins experts from codes and scales, and ignores their other parts.
     fn loaded_with_experts_by(&self) -> &'static str {
         match self.codes {
-            Codes::Float | Codes::Packed { symmetric: true, .. } | Codes::Mxfp4 => self.loaded_by(),
-            Codes::Int8 | Codes::Packed { .. } | Codes::Mxfp8 => {
+            Codes::Float if !matches!(self.strategy, Strategy::Block(..)) => self.loaded_by(),
+            Codes::Packed { symmetric: true, .. } | Codes::Mxfp4 => self.loaded_by(),
+            Codes::Float | Codes::Int8 | Codes::Packed { .. } | Codes::Mxfp8 => {
                 "vLLM and SGLang; not by transformers 5.22, which cannot join such experts"
             }
             Codes::Nvfp4 => {
