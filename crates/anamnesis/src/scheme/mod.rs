@@ -1,12 +1,9 @@
 //! Quantisation schemes: which stored tensors make up a quantised weight, and how it is decoded and encoded. Schemes
-//! know nothing
-//! of containers.
+//! know nothing of containers.
 //!
 //! Every scheme sees the whole catalog and claims the weights of its own format with their companions. An unclaimed
-//! tensor is
-//! plain data, unless it looks like a part of a quantised weight: then it is refused by name. A new scheme is a folder
-//! here and a
-//! line in [`registry`]; if it encodes too, another line in `ENCODINGS` there.
+//! tensor is plain data, unless it looks like a part of a quantised weight: then it is refused by name. A new scheme is
+//! a folder here and a line in [`registry`]; if it encodes too, another line in `ENCODINGS` there.
 
 pub(crate) mod awq;
 pub(crate) mod bitnet;

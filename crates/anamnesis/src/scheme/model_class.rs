@@ -1,12 +1,9 @@
 //! The class that transformers gives to the layer of a weight: it decides whether a loader replaces the layer by a
-//! quantised one, and
-//! whether the weight is stored transposed.
+//! quantised one, and whether the weight is stored transposed.
 //!
 //! Loaders replace modules of the class `Linear`, and some also `Conv1D`. Almost every matrix of a model belongs to one
-//! of them; this
-//! file lists the exceptions, by the `model_type` of the configuration. `reference/gen_classes.py` lists the layers of
-//! every class of
-//! transformers, and the tests compare this table with that list.
+//! of them; this file lists the exceptions, by the `model_type` of the configuration. `reference/gen_classes.py` lists
+//! the layers of every class of transformers, and the tests compare this table with that list.
 
 /// The class of a weight's layer, as far as loaders distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -59,8 +59,7 @@ fn part_names() -> Vec<(bool, Vec<PartName>)> {
 /// Lets every scheme claim its weights in the catalog, then refuses the leftovers.
 ///
 /// `elsewhere` names another file that may hold a tensor missing from the catalog. With `allow_unclaimed`, unclaimed
-/// tensors
-/// that look packed are copied as plain data. `rounding` selects whose arithmetic weights are decoded with.
+/// tensors that look packed are copied as plain data. `rounding` selects whose arithmetic weights are decoded with.
 pub(crate) fn claim(
     catalog: &Catalog,
     config: &QuantConfig,

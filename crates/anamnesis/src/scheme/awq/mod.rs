@@ -7,8 +7,7 @@
 //! | `X.scales` | F16, BF16, F32 | `[groups, out]` |
 //!
 //! The GEMV layouts and llm-awq pack differently and are refused by name, and so is a weight without zero points, which
-//! no library
-//! writes. Weights repacked for Marlin are decoded by [`marlin`](super::marlin).
+//! no library writes. Weights repacked for Marlin are decoded by [`marlin`](super::marlin).
 
 mod quantiser;
 

@@ -2,8 +2,8 @@
 //! (`pseudo_quantize_tensor`).
 //!
 //! Weights are rounded to F16 first, and every operation is rounded to F16. The scale is (highest − lowest) / 15 and at
-//! least
-//! 10⁻⁵ / 15, the zero point −round(lowest / scale) clamped to 0..=15, and a code round(value / scale) + zero point.
+//! least 10⁻⁵ / 15, the zero point −round(lowest / scale) clamped to 0..=15, and a code round(value / scale) + zero
+//! point.
 
 use std::sync::Arc;
 

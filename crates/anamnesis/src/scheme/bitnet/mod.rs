@@ -6,10 +6,8 @@
 //! | `X.weight_scale` | one value | `[1]` |
 //!
 //! The layer class in the configuration determines how the scale is used: a `bitlinear` layer divides its result by it,
-//! an
-//! `autobitlinear` layer multiplies. Other schemes use the same tensor names, so weights are claimed only if the
-//! configuration
-//! names BitNet.
+//! an `autobitlinear` layer multiplies. Other schemes use the same tensor names, so weights are claimed only if the
+//! configuration names BitNet.
 
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@
 //! | `X.quant_state.bitsandbytes__nf4` / `__fp4` | U8 | JSON: `shape`, `blocksize`, `nested_offset`, … |
 //! | `X.nested_absmax`, `X.nested_quant_map` | F32, F32 `[256]` | scales and lookup table of quantised scales |
 //!
-//! `value = map[code] * absmax`, with `absmax = nested_map[byte] * nested_absmax + offset` in two roundings where nested.
-//! A code above 7 whose table entry is +0.0 decodes to −0.0: it is FP4's negative zero.
+//! `value = map[code] * absmax`, with `absmax = nested_map[byte] * nested_absmax + offset` in two roundings where
+//! nested. A code above 7 whose table entry is +0.0 decodes to −0.0: it is FP4's negative zero.
 //!
 //! Eight bits: `X.weight` I8 `[out, in]` with `X.SCB` F32 `[out]`, `value = (code * SCB) * (1/127)` in two roundings.
 //! Layouts other than rows (`weight_format` not 0) are refused.
@@ -28,8 +28,7 @@
 //! An infinite or NaN value would ruin all values of its block, so it is refused.
 //!
 //! The mean of nested scales is that of single-threaded `torch.mean`, which gives the same bits on every x86-64 CPU.
-//! Torch
-//! splits more than 32768 scales among its threads, so the last bit of its mean depends on the number of threads.
+//! Torch splits more than 32768 scales among its threads, so the last bit of its mean depends on the number of threads.
 
 mod claim;
 mod config;

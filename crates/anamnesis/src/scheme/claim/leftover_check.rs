@@ -1,6 +1,5 @@
-//! LeftoverCheck: unclaimed tensors that may be parts of quantised weights. They are refused, because copying them would
-//! pass packed
-//! codes off as values. Every other unclaimed tensor is plain data.
+//! LeftoverCheck: unclaimed tensors that may be parts of quantised weights. They are refused, because copying them
+//! would pass packed codes off as values. Every other unclaimed tensor is plain data.
 //!
 //! An unclaimed tensor is suspected
 //! - by its name, if a scheme gives that name to a part of its weights. Some names suffice; others also need a sign of

@@ -1,6 +1,5 @@
 //! Packed layouts that are recognised by tensor names and types but not decoded. Their tensors are refused by the name
-//! of the
-//! format; copying them as integers would pass packed codes off as values.
+//! of the format; copying them as integers would pass packed codes off as values.
 
 use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, quoted};
@@ -96,8 +95,7 @@ const fn with_companion(
 }
 
 /// How surely a suffix alone identifies a companion: certainly if it contains `weight`, less so if unquantised models
-/// use the
-/// word too.
+/// use the word too.
 fn companion_confidence(suffix: &str) -> Confidence {
     match suffix {
         // Unquantised models have tables of centroids too.

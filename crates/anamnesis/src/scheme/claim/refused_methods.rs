@@ -1,6 +1,5 @@
 //! Quantisation methods that a configuration names and that are not decoded: the packed tensors of the checkpoint are
-//! refused by
-//! the name of the method, whatever they are called.
+//! refused by the name of the method, whatever they are called.
 
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, quoted};

@@ -6,8 +6,7 @@ use super::part_name::PartName;
 /// A quantisation scheme.
 pub(crate) trait Scheme: Send + Sync {
     /// Claims the weights of this scheme, with their companions, among the unclaimed tensors. An inconsistent weight
-    /// becomes a
-    /// problem that names the tensor.
+    /// becomes a problem that names the tensor.
     fn claim(&self, claims: &mut Claims<'_>);
 
     /// The formats it decodes or refuses, for the list of supported formats.

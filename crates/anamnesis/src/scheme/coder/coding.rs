@@ -10,8 +10,8 @@ pub struct Coding {
     pub format: String,
     /// Bits of a code; ggml's types by the number in their name.
     pub bits: Option<u8>,
-    /// Values that follow each other under one scale, or in one block of ggml; `None` where something else decides, or it
-    /// is not known yet.
+    /// Values that follow each other under one scale, or in one block of ggml; `None` where something else decides, or
+    /// it is not known yet.
     pub group_size: Option<u64>,
     /// Rows and columns under one scale, where scales lie over a matrix.
     pub block_shape: Option<(u64, u64)>,

@@ -69,7 +69,8 @@ fn at_least<T: Copy + Default>(memory: &mut Vec<T>, count: usize) -> &mut [T] {
     &mut memory[..count]
 }
 
-/// Overwrites what the tile before has left, in builds with debug assertions: a coder that reads what it has not written shows.
+/// Overwrites what the tile before has left, in builds with debug assertions: a coder that reads what it has not
+/// written shows.
 fn poison<T: Copy>(memory: &mut [T], value: T) {
     if cfg!(debug_assertions) {
         memory.fill(value);

@@ -54,8 +54,8 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
     /// Tiles are cut at multiples of this many output elements.
     fn granule(&self) -> u64;
 
-    /// Output bytes a tile should have. The default keeps input, tile and scratch in the second-level cache; decoders that
-    /// gather their input in short rows want more.
+    /// Output bytes a tile should have. The default keeps input, tile and scratch in the second-level cache; decoders
+    /// that gather their input in short rows want more.
     fn tile_bytes(&self) -> u64 {
         TILE_BYTES
     }
@@ -63,8 +63,8 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
     /// The bytes that the output `elements` need, in the order [`decode`](Self::decode) expects them.
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>);
 
-    /// Decodes the output `elements` from the contents of their windows into `out`, which is exactly as long as they take.
-    /// Returns how many bytes of `out` were written: the caller refuses a tile that is not [`filled`].
+    /// Decodes the output `elements` from the contents of their windows into `out`, which is exactly as long as they
+    /// take. Returns how many bytes of `out` were written: the caller refuses a tile that is not [`filled`].
     fn decode(
         &self,
         elements: Range<u64>,
@@ -81,8 +81,7 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
         false
     }
 
-    /// The values of these inputs as numbers, where they are stored as such.
-    /// Returns how many they are.
+    /// The values of these inputs as numbers, where they are stored as such. Returns how many they are.
     fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<usize> {
         let _ = (inputs, out, level);
         Err(AnamnesisError::parse("values that are not stored as numbers cannot be widened"))

@@ -11,8 +11,8 @@ use super::integers::MadeIntegers;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 
-/// Encodes any tile of one weight. It neither reads nor writes nor allocates: the pipeline brings the values and takes the
-/// bytes.
+/// Encodes any tile of one weight. It neither reads nor writes nor allocates: the pipeline brings the values and takes
+/// the bytes.
 pub(crate) trait TileEncoder: Identity + Send + Sync {
     /// The tensors it makes, the codes first.
     fn outputs(&self) -> &[EncodedTensor];
@@ -28,18 +28,18 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
         None
     }
 
-    /// The bytes of every output that the values of `range` become, in the order of the outputs, which are the parts of these
-    /// windows. What belongs to no values in particular comes with the first.
+    /// The bytes of every output that the values of `range` become, in the order of the outputs, which are the parts of
+    /// these windows. What belongs to no values in particular comes with the first.
     fn places(&self, range: &Range<u64>, places: &mut Vec<Window>);
 
-    /// What must see all values before the first is encoded, where something must. They then come from front to back twice,
-    /// to one worker.
+    /// What must see all values before the first is encoded, where something must. They then come from front to back
+    /// twice, to one worker.
     fn first_pass(&self) -> Option<Box<dyn FirstPass + '_>> {
         None
     }
 
-    /// Encodes the values of `range` into their places. Returns how many bytes of all of them were written: the caller refuses
-    /// places that are not filled.
+    /// Encodes the values of `range` into their places. Returns how many bytes of all of them were written: the caller
+    /// refuses places that are not filled.
     fn encode(
         &self,
         range: &Range<u64>,
@@ -68,8 +68,8 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
         decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
     }
 
-    /// Its codes, where they are whole numbers that other schemes pack too. Its outputs are the parts, and constants behind
-    /// them.
+    /// Its codes, where they are whole numbers that other schemes pack too. Its outputs are the parts, and constants
+    /// behind them.
     fn integers(&self) -> Option<MadeIntegers> {
         None
     }
@@ -93,12 +93,13 @@ pub(crate) trait FirstPass {
     /// Takes the next values, whole granules of them, the largest magnitude among which is known.
     fn see(&mut self, values: &[f32], largest: f32, context: &mut Context) -> Result<()>;
 
-    /// Takes the largest magnitude of all weights that share a global scale, in place of the values. Only asked of encoders
-    /// that a quantiser made to share.
+    /// Takes the largest magnitude of all weights that share a global scale, in place of the values. Only asked of
+    /// encoders that a quantiser made to share.
     fn see_largest(&mut self, largest: f32) {
         let _ = largest;
     }
 
-    /// The encoder that knows what was seen, once all values were taken. It makes the same outputs and needs no first pass.
+    /// The encoder that knows what was seen, once all values were taken. It makes the same outputs and needs no first
+    /// pass.
     fn finish(self: Box<Self>) -> Result<Box<dyn TileEncoder>>;
 }

@@ -1,7 +1,8 @@
-//! Values in the order in which they are packed together, where that is not the order they have: bytes whose fields belong to
-//! rows far apart.
+//! Values in the order in which they are packed together, where that is not the order they have: bytes whose fields
+//! belong to rows far apart.
 //!
-//! Rows are cut into as many equal runs as there are fields. The first row of every run comes first, then the second of each.
+//! Rows are cut into as many equal runs as there are fields. The first row of every run comes first, then the second of
+//! each.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;

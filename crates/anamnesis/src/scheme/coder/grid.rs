@@ -62,8 +62,8 @@ impl Grid {
         end.min(self.rows) - inside
     }
 
-    /// The scales that these elements need, counted through the whole grid. A tile that cuts long rows needs the scales of
-    /// its pieces only; they follow each other where the next row begins the next row of scales.
+    /// The scales that these elements need, counted through the whole grid. A tile that cuts long rows needs the scales
+    /// of its pieces only; they follow each other where the next row begins the next row of scales.
     pub(crate) fn span(&self, elements: &Range<u64>) -> Range<u64> {
         let &Self { cols, block_cols, grid_cols, .. } = self;
         let last = elements.end.saturating_sub(1).max(elements.start);

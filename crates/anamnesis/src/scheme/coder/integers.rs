@@ -1,4 +1,5 @@
-//! Whole numbers under scales, as the schemes tell of them that pack the same codes: MLX, GPTQ, AWQ and compressed-tensors.
+//! Whole numbers under scales, as the schemes tell of them that pack the same codes: MLX, GPTQ, AWQ and
+//! compressed-tensors.
 //!
 //! | | codes, in 32-bit words | scales | offsets |
 //! |---|---|---|---|
@@ -51,8 +52,8 @@ pub(crate) enum Zeros {
     Bytes,
     /// In 32-bit words, packed down the outputs: without gaps, or as many in a word as fit whole.
     Down { dense: bool },
-    /// In 32-bit words, packed along the outputs without gaps, by eights in the order of AWQ where codes are. `less` where one is taken from all, with the borrows of a whole
-    /// word, or of each code of three bits.
+    /// In 32-bit words, packed along the outputs without gaps, by eights in the order of AWQ where codes are. `less`
+    /// where one is taken from all, with the borrows of a whole word, or of each code of three bits.
     Along { less: bool },
 }
 
@@ -126,9 +127,9 @@ impl Integers {
         self.is_biased() == to.is_biased() && self.scale == to.scale
     }
 
-    /// What a group with this scale and offset has for an offset in `to`, if all of its numbers are the same there: a zero
-    /// point, or a bias where `to` has biases. `strictly` where they must also be the same as the libraries of both
-    /// calculate them, in the types of their scales.
+    /// What a group with this scale and offset has for an offset in `to`, if all of its numbers are the same there: a
+    /// zero point, or a bias where `to` has biases. `strictly` where they must also be the same as the libraries of
+    /// both calculate them, in the types of their scales.
     pub(in crate::scheme) fn agree(&self, to: &Self, scale: f32, offset: f32, strictly: bool) -> Option<f32> {
         let is_held = |value: f32| to.held(value).to_bits() == value.to_bits();
         if (self.scale != to.scale || scale.is_nan()) && !is_held(scale) {
@@ -151,8 +152,8 @@ impl Integers {
             let are_same = !strictly || self.calculates_like(to) || self.is_same_in_libraries(to, scale, zero, 0.0);
             return are_same.then_some(zero);
         }
-        // Products and sums are exact, so that the order of operations does not count. A negative scale makes a zero of a
-        // product negative, and one of a sum not.
+        // Products and sums are exact, so that the order of operations does not count. A negative scale makes a zero of
+        // a product negative, and one of a sum not.
         let bias = 0.0 - zero * scale;
         let is_exact = significant_bits(scale) + u32::from(self.bits) <= f32::MANTISSA_DIGITS;
         let is_positive = scale > 0.0 || (scale.to_bits() == 0 && zero == 0.0);

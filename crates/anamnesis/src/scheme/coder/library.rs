@@ -1,7 +1,7 @@
 //! Decoding by the arithmetic of a scheme's own library, where that is not F32 and one rounding at the end.
 //!
-//! Most libraries calculate in the type of their scales. A product of a code and a scale is the same in F32, so that only
-//! its result has to be rounded ([`AsLibrary::In`]); where there are several operations each is rounded
+//! Most libraries calculate in the type of their scales. A product of a code and a scale is the same in F32, so that
+//! only its result has to be rounded ([`AsLibrary::In`]); where there are several operations each is rounded
 //! ([`AsLibrary::Otherwise`]).
 
 use std::hash::{Hash, Hasher};

@@ -65,8 +65,8 @@ impl ScaleType {
         filled(written, out.len())
     }
 
-    /// Values as little-endian bytes, the nearest of this type, as many as `out` takes; how many bytes that are. Powers of two
-    /// are taken for what they are.
+    /// Values as little-endian bytes, the nearest of this type, as many as `out` takes; how many bytes that are. Powers
+    /// of two are taken for what they are.
     pub(crate) fn narrow(self, level: Level, values: &[f32], out: &mut [u8]) -> usize {
         match self {
             Self::F32 => chosen::round_slice(level, Rounded::F32, values, out),

@@ -49,8 +49,8 @@ impl Transposed {
 }
 
 impl Recipe {
-    /// The recipe of a layer whose class stores its weight transposed, while its quantised form does not: it is transposed back. `outputs`
-    /// is the length of its bias, where it has one.
+    /// The recipe of a layer whose class stores its weight transposed, while its quantised form does not: it is
+    /// transposed back. `outputs` is the length of its bias, where it has one.
     pub(crate) fn turned(self, shape: &[usize], outputs: Option<usize>) -> Result<(Self, Vec<usize>)> {
         match self {
             Self::Ready(decoder) => {

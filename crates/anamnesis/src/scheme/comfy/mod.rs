@@ -7,8 +7,7 @@
 //! | all others | refused by name |
 //!
 //! Marked weights are claimed before every other scheme, because most of these layouts have the names and shapes of
-//! another
-//! format: scales swizzled for a kernel are as many as scales in row order.
+//! another format: scales swizzled for a kernel are as many as scales in row order.
 
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};

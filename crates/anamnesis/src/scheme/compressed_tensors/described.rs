@@ -14,8 +14,7 @@ const VERSION: &str = "0.20.0";
 const MIXED: &str = "mixed-precision";
 
 /// The `quantization_config` of a model: a group for the class `Linear`, and one for each other preset that lists its
-/// modules by
-/// name. A name takes precedence over a class.
+/// modules by name. A name takes precedence over a class.
 pub(super) fn quantization_config(
     preset: &Preset,
     others: &[(&Preset, Vec<&str>)],

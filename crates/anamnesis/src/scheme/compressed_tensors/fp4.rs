@@ -1,6 +1,5 @@
 //! `nvfp4-pack-quantized` and `mxfp4-pack-quantized`: four-bit floats, two in a byte, the first in the low nibble. The
-//! type of the
-//! scales identifies the format, so these weights are decoded without a configuration too.
+//! type of the scales identifies the format, so these weights are decoded without a configuration too.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! The formats of the compressed-tensors library. The configuration's `config_groups` name the format of a weight, and
-//! the stored
-//! tensors are checked against it.
+//! the stored tensors are checked against it.
 //!
 //! | format | codes | scales | other companions |
 //! |---|---|---|---|
@@ -10,12 +9,9 @@
 //! | `mxfp4-pack-quantized` | the same | U8 exponents `[out, in/32]` | |
 //!
 //! A weight has one scale, one per row `[.., out, 1]`, one per group `[.., out, in/size]` or one per block. Codes are
-//! stored
-//! unsigned; a value is `(code - middle - zero point) * scale`. Zero points per row or group are packed down the
-//! columns
-//! as I32, others are I8 in the shape of the scales. Codes of 3, 5, 6 and 7 bits are packed without gaps since version
-//! 0.20
-//! and padded to whole words before: the number of words distinguishes the two, or else the version.
+//! stored unsigned; a value is `(code - middle - zero point) * scale`. Zero points per row or group are packed down the
+//! columns as I32, others are I8 in the shape of the scales. Codes of 3, 5, 6 and 7 bits are packed without gaps since
+//! version 0.20 and padded to whole words before: the number of words distinguishes the two, or else the version.
 //!
 //! The library calculates in the type of the scales; here every step is F32, rounded once at the end. `float-quantized`
 //! and `mxfp8-quantized` weights are decoded by FP8. Sparse formats, `marlin-24` and `mxfp6-pack-quantized` are refused

@@ -260,8 +260,7 @@ fn numbers(bytes: &[u8], each: usize) -> Vec<i64> {
 }
 
 /// Whether a group index differs from consecutive groups. The library takes an index that contains -1 for unset. It
-/// sorts
-/// columns by group and splits them evenly, so an index of uneven groups would mean something else there and is
+/// sorts columns by group and splits them evenly, so an index of uneven groups would mean something else there and is
 /// refused.
 fn is_reordered(bytes: &[u8], groups: u64, size: u64) -> Result<bool> {
     let index = || bytes.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes));

@@ -8,14 +8,12 @@
 //! | [`Rule::Nvfp4`] | magnitude / 6 × the global scale, to E4M3; the global scale is 448 × 6 / the magnitude of all | |
 //!
 //! Extremes have the type of the weight, and every operation on them is rounded to it; only the product with the global
-//! scale
-//! is F32. A scale of zero becomes the epsilon of its type: 2⁻²³, 2⁻⁷ in BF16, 2⁻¹⁰ in F16, 1/8 in E4M3; for
-//! power-of-two scales
-//! it becomes 1. A magnitude rounds up to the next power of two from 1.75 times its own power of two on.
+//! scale is F32. A scale of zero becomes the epsilon of its type: 2⁻²³, 2⁻⁷ in BF16, 2⁻¹⁰ in F16, 1/8 in E4M3; for
+//! power-of-two scales it becomes 1. A magnitude rounds up to the next power of two from 1.75 times its own power of
+//! two on.
 //!
 //! Powers of two beyond F16 overflow in the library: it writes other scales than it calculates with. Magnitudes of
-//! 57344 and
-//! more, for which that would leave no valid code, are calculated in F32 here.
+//! 57344 and more, for which that would leave no valid code, are calculated in F32 here.
 
 use anamnesis_kernels::{E4m3, Format8};
 

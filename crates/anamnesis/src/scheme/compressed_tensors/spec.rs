@@ -53,8 +53,7 @@ const PADDED_UNTIL: (u32, u32) = (0, 11);
 
 impl Spec {
     /// The descriptions in the groups that may apply to a module: at most one, unless the groups target classes,
-    /// because a file does
-    /// not record the class of a module. Empty without a configuration.
+    /// because a file does not record the class of a module. Empty without a configuration.
     pub(super) fn of_module(config: &QuantConfig, module: &ModuleConfig<'_>) -> Result<Vec<Self>> {
         if !config.is_present() {
             return Ok(Vec::new());

@@ -1,8 +1,7 @@
 //! Plain casts to eight-bit floats, without scales and without an entry in the configuration.
 //!
 //! Values are rounded to the nearest code, halves to even, as torch casts them. E4M3 saturates at 448; E5M2 has
-//! infinities, and a
-//! weight with a finite value that would become infinite is refused.
+//! infinities, and a weight with a finite value that would become infinite is refused.
 
 use std::ops::Range;
 

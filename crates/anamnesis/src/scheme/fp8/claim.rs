@@ -53,8 +53,7 @@ impl Scheme for Fp8 {
             }
         }
         // Weights of other schemes count too. So do eight-bit floats that they claimed as scales: an unscaled eight-bit
-        // float may be
-        // another of their scales.
+        // float may be another of their scales.
         let are_scales = claims.with_role(TensorRole::Scale).any(|tensor| Fp8Format::of(tensor.dtype).is_some());
         let others_are_scaled = scaled > 0 || are_scales || claims.scaled_weight().is_some();
         claim_unscaled(claims, &unscaled, others_are_scaled);
@@ -252,7 +251,8 @@ fn claim_unscaled(claims: &mut Claims<'_>, unscaled: &[TensorId], others_are_sca
 
 /// Tensors that suggest that a weight without a scale had one.
 struct PossibleScales<'a> {
-    /// The tensors whose names contain `scale` or `amax`, each with the module whose weight it may belong to, sorted by module.
+    /// The tensors whose names contain `scale` or `amax`, each with the module whose weight it may belong to, sorted by
+    /// module.
     scales: Vec<(&'a str, &'a str)>,
     /// An activation scale of any module.
     activations: Option<&'a str>,
@@ -375,10 +375,8 @@ fn refuse_orphans(claims: &mut Claims<'_>) {
 const BARE_SCALE: &str = ".scale";
 
 /// The name of the missing weight that a tensor `X.scale` scaled. It is a scale if other weights have scales of the
-/// same type and
-/// rank (`others`), or if the configuration names a method that uses this suffix and the tensor is the only one of its
-/// module and
-/// not a vector, which norms have.
+/// same type and rank (`others`), or if the configuration names a method that uses this suffix and the tensor is the
+/// only one of its module and not a vector, which norms have.
 fn weight_of_bare_scale(claims: &Claims<'_>, others: &[(Dtype, usize)], tensor: &StoredTensor) -> Option<String> {
     let prefix =
         tensor.name.strip_suffix(&BARE_SCALE[1..]).filter(|prefix| prefix.is_empty() || prefix.ends_with('.'))?;

@@ -6,8 +6,7 @@
 //! | scale | F32, BF16, F16, F8_E8M0, U8 (a power of two) | one value; a value per row; a value per matrix; a grid of blocks |
 //!
 //! Blocks are 128×128 by default and are cut off at the edges of the weight. Weights of a checkpoint without any scale
-//! are plain
-//! casts. Activation scales are dropped: they mean nothing for a decoded weight.
+//! are plain casts. Activation scales are dropped: they mean nothing for a decoded weight.
 
 mod cast;
 mod claim;

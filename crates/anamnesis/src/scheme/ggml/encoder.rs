@@ -126,8 +126,8 @@ pub(crate) fn is_encoded(block: BlockType) -> bool {
     kernels(block).encode.is_some()
 }
 
-/// Encodes rows of `row` values each, with a weight for each place of a row or without; the bytes that were written, none of
-/// a type that weights are not stored in.
+/// Encodes rows of `row` values each, with a weight for each place of a row or without; the bytes that were written,
+/// none of a type that weights are not stored in.
 pub(crate) fn encode_rows(
     level: Level,
     block: BlockType,

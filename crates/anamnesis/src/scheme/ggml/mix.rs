@@ -1,7 +1,7 @@
 //! The mixes of llama.cpp, a row each, and the block type each tensor gets (`llama_tensor_get_type`).
 //!
-//! A mix has a type for most tensors, and others for those that suffer most: `output`, `attn_v`, `ffn_down`. The tensor's name,
-//! its layer and a few hyperparameters of the model decide.
+//! A mix has a type for most tensors, and others for those that suffer most: `output`, `attn_v`, `ffn_down`. The
+//! tensor's name, its layer and a few hyperparameters of the model decide.
 
 use crate::catalog::BlockType::{self, *};
 
@@ -194,8 +194,7 @@ fn is_value(name: &str) -> bool {
 }
 
 /// Chooses the types of a model's tensors, which must be passed in the order of the output: the types of value and down
-/// projections
-/// depend on how many came before.
+/// projections depend on how many came before.
 pub(crate) struct Chooser<'a> {
     mix: Mix,
     model: &'a Model,
@@ -225,8 +224,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The type of the next tensor that is quantised, before [`fitting`]; `divides` is whether its rows divide into
-    /// blocks of the mix's
-    /// main type.
+    /// blocks of the mix's main type.
     pub(crate) fn next(&mut self, name: &str, rank: usize, divides: bool) -> BlockType {
         let usual = self.mix.block();
         if self.is_output(name) {

@@ -1,8 +1,7 @@
 //! GGML blocks: each block contains its scales, so a tensor needs no companions.
 //!
 //! Only NVFP4 tensors may have a companion, `X.scale` for `X.weight`: a global scale in F32, one value or one per
-//! matrix of a
-//! stack of experts. The decoder multiplies the values by it.
+//! matrix of a stack of experts. The decoder multiplies the values by it.
 
 mod decoder;
 mod encoder;

@@ -1,8 +1,7 @@
 //! Types that a caller requests for single tensors, which override the mix, with the precedence of llama-quantize.
 //!
 //! The options for the embedding and for the output come first, then the first expression that matches the name.
-//! Tensors with a
-//! requested type are not counted by the mix.
+//! Tensors with a requested type are not counted by the mix.
 
 use std::cell::Cell;
 

@@ -30,8 +30,7 @@ impl Scheme for Gptq {
 }
 
 /// Whether codes are packed along the inputs by the method that the configuration names, which takes precedence over
-/// the shapes;
-/// `None` if it names none.
+/// the shapes; `None` if it names none.
 fn configured_along_inputs(claims: &Claims<'_>) -> Option<bool> {
     match claims.config.method() {
         Some("gptq" | "gptq_marlin") => Some(true),

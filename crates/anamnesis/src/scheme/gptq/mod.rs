@@ -8,14 +8,10 @@
 //! | `X.g_idx` | I32, may be missing | `[in]` |
 //!
 //! The first format (`gptq`) stores zero points less one, `gptq_v2` as they are; AutoRound uses either, depending on
-//! the name of
-//! its packing. If nothing names the format, it is derived from the zero points of symmetric weights; other weights are
-//! refused.
-//! Codes of 3 bits may span two words. The method `gptq_marlin` has this layout too: its library repacks weights while
-//! loading.
-//! Weights that are stored repacked are decoded by [`marlin`](super::marlin). BitBLAS and QQQ pack differently and are
-//! refused
-//! by name.
+//! the name of its packing. If nothing names the format, it is derived from the zero points of symmetric weights; other
+//! weights are refused. Codes of 3 bits may span two words. The method `gptq_marlin` has this layout too: its library
+//! repacks weights while loading. Weights that are stored repacked are decoded by [`marlin`](super::marlin). BitBLAS
+//! and QQQ pack differently and are refused by name.
 
 mod claim;
 mod description;

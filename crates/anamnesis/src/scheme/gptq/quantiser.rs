@@ -11,8 +11,7 @@
 //! in BF16.
 //!
 //! The first format stores zero points less one. It subtracts from whole words, so that borrows carry into the next
-//! field; for
-//! 3 bits it subtracts from each field.
+//! field; for 3 bits it subtracts from each field.
 
 use std::sync::Arc;
 

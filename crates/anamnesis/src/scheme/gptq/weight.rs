@@ -146,8 +146,7 @@ fn describe_run(run: u64, inputs: u64) -> String {
 }
 
 /// The group size, if the shapes determine it: only a power of two is certain, because the last group may be short.
-/// With an
-/// index any size will do.
+/// With an index any size will do.
 fn run_of_shapes(inputs: u64, groups: u64, is_indexed: bool) -> Option<u64> {
     let whole = inputs.is_multiple_of(groups) && (inputs / groups).is_power_of_two();
     (groups == 1 || whole || is_indexed).then(|| inputs.div_ceil(groups))
@@ -165,8 +164,7 @@ fn matrix(tensor: &StoredTensor) -> Result<(u64, u64)> {
 }
 
 /// A weight whose small parts are read while planning: the group index, which must be in range and is dropped if groups
-/// are
-/// consecutive; and zero points that determine the format.
+/// are consecutive; and zero points that determine the format.
 struct Unprepared {
     name: String,
     shape: Vec<usize>,

@@ -73,8 +73,8 @@ impl Grouped {
         first..last + if shift + u32::from(bits) > 32 { 2 } else { 1 }
     }
 
-    /// The row of words and the bit at which the packed offset of a row of scales begins. Every matrix of a stack begins
-    /// with a new word.
+    /// The row of words and the bit at which the packed offset of a row of scales begins. Every matrix of a stack
+    /// begins with a new word.
     fn packed_place(&self, row: u64, bits: u8, dense: bool) -> (u64, u32) {
         let (bits, rows) = (bits.max(1), self.grid.grid_rows);
         let (full, rest) = place(rows, bits, dense);

@@ -8,8 +8,8 @@
 //! | where codes lie | [`Layout`] | one after the other |
 //! | where scales and offsets lie | [`ScaleType`], [`ZeroPointStorage`] | as numbers, or packed down the columns |
 //!
-//! What is made is decoded again by the scheme's own decoder, to measure it. The outputs are, in this order: codes, scales,
-//! offsets, the scale of scales, and what is the same whatever the values are.
+//! What is made is decoded again by the scheme's own decoder, to measure it. The outputs are, in this order: codes,
+//! scales, offsets, the scale of scales, and what is the same whatever the values are.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -194,8 +194,8 @@ impl GroupedEncoder {
         self.rule.whole(self.seen.unwrap_or(Extremes::NONE))
     }
 
-    /// Refuses groups whose values cannot be divided, though their scale is a number. Where it is none, its values decode to
-    /// none either, which the pipeline notices.
+    /// Refuses groups whose values cannot be divided, though their scale is a number. Where it is none, its values
+    /// decode to none either, which the pipeline notices.
     fn check(&self, range: &Range<u64>, groups: &Groups<'_>) -> Result<()> {
         let is_bad = |(scale, factor): (&f32, &f32)| scale.is_finite() & (!factor.is_finite() | (*factor == 0.0));
         let all = || groups.scales.iter().zip(&*groups.factors);

@@ -15,8 +15,7 @@ pub(crate) enum Layout {
     /// In 32-bit words, each with only whole codes; a row takes `row_bytes`.
     Words { bits: u8, row_bytes: u64 },
     /// In bit fields of bytes or words: the first `rows` rows are the first field of every byte or word, the next
-    /// `rows` rows the
-    /// next field. `rows` rows of bytes or words are stored.
+    /// `rows` rows the next field. `rows` rows of bytes or words are stored.
     Planes { bits: u8, unit: Unit, rows: u64, order: Order },
     /// Four-bit codes of two rows in the same bytes: the first row in the low nibbles.
     RowPairs,
@@ -170,8 +169,7 @@ impl Layout {
     }
 
     /// Unpacks the codes of these elements from their windows to one per byte; those of row pairs to two per byte, in
-    /// the first half
-    /// of `out`. Removes the windows from `inputs`.
+    /// the first half of `out`. Removes the windows from `inputs`.
     pub(super) fn spread(
         self,
         level: Level,

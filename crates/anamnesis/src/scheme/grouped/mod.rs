@@ -1,6 +1,5 @@
 //! Group-wise quantised matrices: rows of codes with a grid of scales. This is shared by the schemes that store a
-//! weight in its own
-//! orientation, `[out, in]`.
+//! weight in its own orientation, `[out, in]`.
 //!
 //! A weight is described by six values that its scheme fills in:
 //!
@@ -109,8 +108,7 @@ pub(crate) enum Offsets {
         kind: ScaleType,
     },
     /// Codes of `bits` bits in 32-bit words, packed down the columns of each matrix: without gaps if `dense`, otherwise
-    /// only
-    /// whole codes in a word.
+    /// only whole codes in a word.
     PackedDown {
         bits: u8,
         dense: bool,

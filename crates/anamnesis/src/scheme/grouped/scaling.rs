@@ -67,8 +67,7 @@ pub(crate) trait ScaleRule: Identity + Send + Sync {
     fn group(&self, extremes: Extremes, whole: f32) -> Group;
 
     /// [`group`](Self::group) for many groups, in place: on entry, `factors` and `shifts` hold the low and high
-    /// extremes. A rule for
-    /// small groups overrides it with a loop that is specialised to the rule.
+    /// extremes. A rule for small groups overrides it with a loop that is specialised to the rule.
     fn groups(&self, whole: f32, groups: &mut Groups<'_>) {
         groups.each(|extremes| self.group(extremes, whole));
     }

@@ -157,8 +157,7 @@ impl Quantiser for Kind {
                 "zero_quant_params": null,
             },
             // Not `skip_modules`, which transformers 5 requires: with it, transformers would load the model as one that
-            // it quantises
-            // itself, find none of the expected weights, and initialise them randomly.
+            // it quantises itself, find none of the expected weights, and initialise them randomly.
             "modules_to_not_convert": model.kept_modules(),
             "quant_method": "hqq",
         }))

@@ -14,8 +14,7 @@
 //! | `nvfp4` | E2M1 | 16 | `code * scale`; the scale is an E4M3 stored as U8 |
 //!
 //! The method `metal` of transformers stores the same as `affine` with 2, 4 or 8 bits and groups of any size, with
-//! biases named
-//! `X.qbiases`; it calculates in F32.
+//! biases named `X.qbiases`; it calculates in F32.
 //!
 //! MLX itself calculates `affine` in the type of the scales and rounds after each of the two steps.
 

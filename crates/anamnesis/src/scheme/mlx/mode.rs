@@ -57,8 +57,7 @@ impl Kind {
 
 impl Mode {
     /// The mode of a module in the configuration. A rule for the module replaces the general arguments entirely: what
-    /// it omits has
-    /// MLX's defaults, not the values of the other modules.
+    /// it omits has MLX's defaults, not the values of the other modules.
     pub(super) fn configured(module: &ModuleConfig<'_>) -> Result<Self> {
         let own = module.rule();
         let args = own.as_ref().unwrap_or_else(|| module.args());

@@ -7,8 +7,7 @@
 //! | `nvfp4` | magnitude / 6, rounded to E4M3 | |
 //!
 //! The scale is negative if the highest value is farther from zero than the lowest. Values are divided by the scale
-//! before it is
-//! rounded to the type of the weight. A group whose scale underflows its type becomes zeros.
+//! before it is rounded to the type of the weight. A group whose scale underflows its type becomes zeros.
 
 use anamnesis_kernels::{E4m3, Format8};
 

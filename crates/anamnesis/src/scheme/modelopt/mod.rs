@@ -15,8 +15,7 @@
 //! nibbles; `X.weight_scale` F32 `[.., out, in / 128]`. `W4A8_AWQ` rounds these a second time and is refused by name.
 //!
 //! Code 8 of NVFP4 is +0, that of MXFP4 −0. Activation scales are dropped. Companions that change the meaning of a
-//! weight (scaled
-//! inputs, a low-rank part, scales swizzled for a kernel) are refused by name.
+//! weight (scaled inputs, a low-rank part, scales swizzled for a kernel) are refused by name.
 
 mod algorithm;
 mod claim;

@@ -7,8 +7,7 @@
 //! | transformers | the same, or a parameter `P` | `X.weight_scale_inv`, `P_scale_inv` | the same |
 //!
 //! The low nibble of a byte comes first, and code 8 is −0. A value is `code * 2^(scale - 127)`. gpt-oss adds the
-//! exponents, so
-//! 255 is 2^128; DeepSeek multiplies by an E8M0 float, where 255 is NaN.
+//! exponents, so 255 is 2^128; DeepSeek multiplies by an E8M0 float, where 255 is NaN.
 
 mod claim;
 mod encoder;

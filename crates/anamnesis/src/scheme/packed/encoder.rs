@@ -96,8 +96,8 @@ impl PackedEncoder {
         Self { outputs: made, rule, ratio, from_f16, through_bf16: false, group, zero: None, decoder }
     }
 
-    /// One whose codes are packed from weights that were quantised and rounded to BF16 first. That moves codes more than 127
-    /// steps away from the zero point, and no others.
+    /// One whose codes are packed from weights that were quantised and rounded to BF16 first. That moves codes more
+    /// than 127 steps away from the zero point, and no others.
     pub(crate) const fn through_bf16(mut self, through: bool) -> Self {
         self.through_bf16 = through;
         self

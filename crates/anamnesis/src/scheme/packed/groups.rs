@@ -39,10 +39,8 @@ impl InputGroups<'_> {
 }
 
 /// Checks a group index, stored as little-endian I32: indices that are negative or past the last group are refused.
-/// Returns whether
-/// it describes consecutive groups of `run` inputs. If the size `is_configured`, every group must have that many
-/// inputs, in any
-/// order; the last has the rest.
+/// Returns whether it describes consecutive groups of `run` inputs. If the size `is_configured`, every group must have
+/// that many inputs, in any order; the last has the rest.
 pub(crate) fn check_group_index(bytes: &[u8], groups: u64, run: u64, is_configured: bool) -> Result<bool> {
     let (index, run) = (bytes.as_chunks::<4>().0, run.max(1));
     let mut counts = vec![0u64; if is_configured { groups as usize } else { 0 }];

@@ -1,6 +1,5 @@
 //! Integer codes packed into 32-bit words, with a scale and a zero point for each output and group of inputs, as GPTQ
-//! and AWQ
-//! store them. `value = (code - zero) * scale`.
+//! and AWQ store them. `value = (code - zero) * scale`.
 //!
 //! | | GPTQ | AWQ |
 //! |---|---|---|
@@ -9,8 +8,7 @@
 //! | scales | `[groups, out]` | `[groups, out]` |
 //!
 //! Stored matrices are `[in, out]`, decoded weights `[out, in]`: a tile is a strip of columns of the stored matrix,
-//! which is
-//! transposed while it is decoded.
+//! which is transposed while it is decoded.
 
 mod auto_round;
 mod columns;

@@ -8,8 +8,7 @@
 //! | 7 | 4, 2, 1 |
 //!
 //! 32 codes take as many words as a code has bits: first the words of the lowest plane, then those of the next. Codes
-//! of 2, 4 and 8
-//! bits have one plane, which is the ordinary packing.
+//! of 2, 4 and 8 bits have one plane, which is the ordinary packing.
 
 /// Codes per block.
 pub(crate) const BLOCK: usize = 32;

@@ -13,8 +13,7 @@ pub(crate) enum ZeroPoints {
     /// It is the stored value.
     Stored,
     /// The stored value plus one, added to whole 32-bit words so that carries reach the next field (for 3 bits, added
-    /// to each
-    /// field): how GPTQModel reads the first GPTQ format.
+    /// to each field): how GPTQModel reads the first GPTQ format.
     OneMore,
     /// The stored value plus one, without wrapping: a field of all ones becomes one more than the highest code.
     OneMoreUnbounded,

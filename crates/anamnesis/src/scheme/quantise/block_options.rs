@@ -25,8 +25,7 @@ pub struct BlockOptions {
     /// The type of the token embedding.
     pub embedding_type: Option<Dtype>,
     /// Types of tensors by regular expression. An expression matches anywhere in the output name, regardless of case;
-    /// the first
-    /// match counts. An expression that matches no tensor is refused.
+    /// the first match counts. An expression that matches no tensor is refused.
     pub tensor_types: Vec<(String, Dtype)>,
     /// The importance matrix.
     pub importance: Option<Arc<Importance>>,

@@ -43,8 +43,8 @@ pub struct GroupOptions {
     /// Which values share a scale; `None` means the target's default.
     pub size: Option<GroupSize>,
     /// Whether quantised weights keep their codes and scales if these decode to the same values in the target's format,
-    /// even if
-    /// the target's library, which calculates in half precision, decodes them to values that differ in the last bit.
+    /// even if the target's library, which calculates in half precision, decodes them to values that differ in the last
+    /// bit.
     pub same_codes: bool,
 }
 

@@ -1,8 +1,7 @@
 //! Importance matrices (`imatrix`): a weighting of the inputs of each weight.
 //!
 //! Such files reach a gigabyte and may belong to another model, so an entry holds only its number of values. The values
-//! are read
-//! when a tensor of the same name and as many inputs is quantised.
+//! are read when a tensor of the same name and as many inputs is quantised.
 
 use std::collections::BTreeMap;
 use std::fmt;

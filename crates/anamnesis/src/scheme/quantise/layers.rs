@@ -9,8 +9,7 @@ use crate::scheme::coder::TileEncoder;
 const MAX_ROW_VALUES: u64 = 1 << 24;
 
 /// Calls `make` for every matrix that is not kept for one of the reasons in `keeps`, after checking that the rows of
-/// all of them
-/// divide into groups of `group` values.
+/// all of them divide into groups of `group` values.
 pub(crate) fn plan_layers(
     task: &Task<'_>,
     target: &str,

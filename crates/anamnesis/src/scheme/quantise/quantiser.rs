@@ -2,8 +2,8 @@
 //! result.
 //!
 //! An [`Encoding`] is an entry of a scheme's table that can be requested by name. Its [`Quantiser`] sees all tensors at
-//! once,
-//! because the decision for one may depend on the others, and returns for each an encoder or the reason to keep it.
+//! once, because the decision for one may depend on the others, and returns for each an encoder or the reason to keep
+//! it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -355,8 +355,8 @@ impl<'a> QuantisedModel<'a> {
     }
 
     /// [`kept_modules`](Self::kept_modules) for loaders that match an entry as a prefix or a suffix of module names. An
-    /// entry that would
-    /// match a quantised module too is written as a regular expression that matches only its own module.
+    /// entry that would match a quantised module too is written as a regular expression that matches only its own
+    /// module.
     pub(crate) fn kept_module_patterns(&self) -> Vec<String> {
         let matches = |module: &str, entry: &str| {
             module.ends_with(entry) || module.strip_prefix(entry).is_some_and(|rest| rest.starts_with('.'))

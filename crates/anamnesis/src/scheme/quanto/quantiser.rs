@@ -100,8 +100,7 @@ impl Quantiser for Kind {
 
     fn configuration(&self, model: &QuantisedModel<'_>) -> Option<Value> {
         // quanto's names of types, which transformers 5 refuses. Under transformers' own names it would load the model
-        // as one that it
-        // quantises itself, find none of the expected weights, and initialise them randomly.
+        // as one that it quantises itself, find none of the expected weights, and initialise them randomly.
         let weights = self.qtype();
         Some(json!({
             "activations": null,

@@ -7,9 +7,8 @@
 //! | `int8` | I8 `[out, in]` | float, one or `[out]` | I8, the shape of the scales |
 //!
 //! A value is `code * 2^(scale - 127)`, where 255 means infinity, or `(code - zero) * scale`; `int4` is in two's
-//! complement. Other
-//! schemes use the same names, so weights are claimed only if the configuration names Quark. It describes weights in
-//! `global_quant_config.weight`, and in similar entries for layers and classes of layers.
+//! complement. Other schemes use the same names, so weights are claimed only if the configuration names Quark. It
+//! describes weights in `global_quant_config.weight`, and in similar entries for layers and classes of layers.
 
 mod claim;
 mod integers;

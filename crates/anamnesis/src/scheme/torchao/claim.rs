@@ -127,8 +127,7 @@ fn weight(
 }
 
 /// The types of eight-bit floats in the configuration: from `weight_dtype`, or else from the name of the quantisation,
-/// whose default
-/// is E4M3.
+/// whose default is E4M3.
 fn configured_floats(config: &QuantConfig) -> Vec<Dtype> {
     let args = config.args();
     let named = |text: &str| match text {

@@ -1,8 +1,7 @@
 //! Swizzled scales: one-byte scales in the order in which matrix units read them.
 //!
 //! 128 rows and 4 columns of scales are a tile of 512 bytes. Tiles are stored row by row, and both dimensions are
-//! padded to whole
-//! tiles. Inside a tile the scale of row `r` and column `c` is at `16 (r mod 32) + 4 (r div 32) + c`.
+//! padded to whole tiles. Inside a tile the scale of row `r` and column `c` is at `16 (r mod 32) + 4 (r div 32) + c`.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -99,8 +99,9 @@ pub(crate) fn absmax_of_blocks(level: Level, values: &[f32], block_size: usize, 
     Ok(())
 }
 
-/// Encodes `values`: two codes per byte, the high nibble first, and a scale per block. Only the last block of a tensor may
-/// be short; a last byte with one value has the code of zero in its low nibble. Returns how many bytes of codes were written.
+/// Encodes `values`: two codes per byte, the high nibble first, and a scale per block. Only the last block of a tensor
+/// may be short; a last byte with one value has the code of zero in its low nibble. Returns how many bytes of codes
+/// were written.
 ///
 /// # Errors
 /// `Parse` if a value is not finite, with its index.

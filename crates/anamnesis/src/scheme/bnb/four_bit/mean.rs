@@ -1,12 +1,9 @@
 //! The mean of block scales, summed in the order of `torch.mean` (torch's cascade sum).
 //!
 //! Values are distributed over 32 lanes, 4 rows of 8. A lane sums its values in runs; the sum of a full run moves up to
-//! the next
-//! of four levels, and the levels are added at the end. The length of a run depends on the total count, which must be
-//! known
-//! first. Vectors of 8 that do not fill a step of 32 are added to the first row, then the rows are added up, and
-//! finally,
-//! one after the other, the values that do not fill a vector and the 8 lanes.
+//! the next of four levels, and the levels are added at the end. The length of a run depends on the total count, which
+//! must be known first. Vectors of 8 that do not fill a step of 32 are added to the first row, then the rows are added
+//! up, and finally, one after the other, the values that do not fill a vector and the 8 lanes.
 
 use crate::error::{AnamnesisError, Result};
 

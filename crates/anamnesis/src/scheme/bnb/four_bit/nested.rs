@@ -14,8 +14,7 @@ pub(crate) const NESTED_BLOCK_SIZE: usize = 256;
 const GRID: f64 = 65535.0;
 
 /// Subtracts the mean `offset` from block scales and encodes them in blocks of [`NESTED_BLOCK_SIZE`]. Only the last
-/// block of a
-/// tensor may be short. Returns how many codes were written.
+/// block of a tensor may be short. Returns how many codes were written.
 pub(crate) fn encode_nested_scales(
     level: Level,
     absmax: &[f32],
@@ -47,8 +46,7 @@ pub(crate) fn encode_nested_scales(
 }
 
 /// The code of a value from −1 to 1. The library looks codes up in a table with [`GRID`] steps, so the value is rounded
-/// to the
-/// nearest step first.
+/// to the nearest step first.
 fn nearest(map: &[f32; 256], value: f32) -> u8 {
     // A fused multiply-add in the library, rounded once; F64 holds it exactly. NaN becomes step 0.
     let place = (f64::from((value + 1.0) * 0.5) * GRID + 0.5) as f32 as u16;

@@ -1,5 +1,5 @@
-//! Codes, scales and offsets of [whole numbers](super::Integers) in the layout of another scheme that has the same. Codes keep
-//! their bits; whether the numbers of all groups are the same there is asked before.
+//! Codes, scales and offsets of [whole numbers](super::Integers) in the layout of another scheme that has the same.
+//! Codes keep their bits; whether the numbers of all groups are the same there is asked before.
 
 mod groups;
 mod stored;
