@@ -166,8 +166,8 @@ impl<'a> Finisher<'a> {
             (true, &[rows, cols]) => self.transposed(decoder, [rows, cols], origin, &sources),
             _ => decoder,
         };
-        let decoder = match encoder.braid() {
-            Some(braid) => Arc::new(InFieldOrder::new(decoder, braid)),
+        let decoder = match encoder.field_order() {
+            Some(order) => Arc::new(InFieldOrder::new(decoder, order)),
             None => decoder,
         };
         let values = Values { decoder, parts, sources, dtype: encoded_from, elements, origin };

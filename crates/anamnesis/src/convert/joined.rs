@@ -66,7 +66,7 @@ fn global_scale(stored: &Stored, catalog: &Catalog, sources: &[Box<dyn Source>])
     let blocks = (stored.origin == Origin::Quantised).then(|| stored.decoder.codes().blocks()).flatten();
     let Some(blocks) = blocks else { return Ok(None) };
     let mut scale = 1f32.to_le_bytes();
-    let Some((part, takes)) = blocks.whole else { return Ok(Some((blocks.block, scale, ScaleOp::Multiply))) };
+    let Some((part, takes)) = blocks.global else { return Ok(Some((blocks.block, scale, ScaleOp::Multiply))) };
     let extent = stored.sources.get(part).map(|&id| catalog.get(id).extent).filter(|extent| extent.bytes == 4);
     let found = extent.and_then(|extent| Some((extent, sources.get(extent.file as usize)?)));
     let Some((extent, source)) = found else { return Ok(None) };

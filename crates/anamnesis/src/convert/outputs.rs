@@ -143,7 +143,7 @@ impl<'a> Planner<'a> {
 
     /// The global scale of a weight whose blocks are kept, as a tensor beside it.
     fn global_scale(&mut self, tensor: &InputTensor, block: BlockType, selection: &Selection) -> Result<()> {
-        let scale = tensor.decoder.as_ref().and_then(|decoder| decoder.codes().blocks()?.whole);
+        let scale = tensor.decoder.as_ref().and_then(|decoder| decoder.codes().blocks()?.global);
         let Some((id, op)) = scale.and_then(|(part, op)| Some((*tensor.parts.get(part)?, op))) else { return Ok(()) };
         let stored = self.input.catalog.get(id);
         let decoder: Arc<dyn TileDecoder> = match op {

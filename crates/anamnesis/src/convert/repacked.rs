@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::io::Source;
 use crate::pipeline::{Origin, Planned, RememberOptions, Values, Work, decode_in_steps};
 use crate::scheme::{
-    Agreement, BlockParts, Companion, Constant, FourBitFloats, Integers, MadeIntegers, PlainDecoder, Reciprocals,
-    SameGroups, SameWords, ScaleType, TileDecoder, TileEncoder,
+    Agreement, BlockParts, Companion, Constant, EncodedIntegers, FourBitFloats, Integers, PlainDecoder, Reciprocals,
+    RepackedCodes, RepackedCompanion, ScaleType, TileDecoder, TileEncoder,
 };
 
 /// Whether a weight keeps its codes and scales.
@@ -60,9 +60,9 @@ impl Repacking<'_> {
         input: &Input<'_>,
         encoder: &dyn TileEncoder,
         from: Integers,
-        made: MadeIntegers,
+        made: EncodedIntegers,
     ) -> Result<Repacked> {
-        let MadeIntegers { integers: mut to, zero, any_scale, constants } = made;
+        let EncodedIntegers { integers: mut to, zero, any_scale, constants } = made;
         if any_scale {
             to.scale = from.scale;
         }
@@ -70,7 +70,7 @@ impl Repacking<'_> {
         if !is_all || !from.has_codes_of(&to) {
             return Ok(Repacked::Not);
         }
-        let same = |of: Companion, agreement: Agreement| SameGroups { from, to, of, zero, agreement };
+        let same = |of: Companion, agreement: Agreement| RepackedCompanion { from, to, of, zero, agreement };
         let values = |decoder: Arc<dyn TileDecoder>, elements: u64| Values {
             decoder,
             parts: input.parts.to_vec(),
@@ -89,7 +89,7 @@ impl Repacking<'_> {
         if !self.same_codes && !from.calculates_like(&to) && !agree(Agreement::Libraries)? {
             return Ok(Repacked::Nearly);
         }
-        let mut decoders: Vec<Arc<dyn TileDecoder>> = vec![Arc::new(SameWords { from, to })];
+        let mut decoders: Vec<Arc<dyn TileDecoder>> = vec![Arc::new(RepackedCodes { from, to })];
         let mut beside = vec![(to.scales_part(), Companion::Scales)];
         beside.extend(to.offsets_part().map(|part| (part, Companion::Offsets)));
         beside.sort_by_key(|(part, _)| *part);
@@ -124,7 +124,7 @@ impl Repacking<'_> {
         let mut decoders: Vec<(Arc<dyn TileDecoder>, Origin)> =
             vec![(Arc::new(codes), Origin::Repacked), (Arc::new(scales), Origin::Repacked)];
         let (mut parts, mut sources) = (input.parts.to_vec(), input.sources.to_vec());
-        match (from.whole, to.whole) {
+        match (from.global, to.global) {
             (None, None) => {}
             (Some(_), None) => return Ok(None),
             (None, Some((part, _))) => {

@@ -160,7 +160,7 @@ fn measure_error(
         let at = range.start + place as u64;
         Err(AnamnesisError::Overflow {
             tensor: String::new(),
-            index: encoder.braid().map_or(at, |braid| braid.value_at(at)),
+            index: encoder.field_order().map_or(at, |order| order.value_at(at)),
             value: values[place],
             decoded: f32::from_le_bytes(decoded),
             encoding: encoder.describe(),
@@ -244,7 +244,7 @@ fn make_finite(
     };
     if !checks.allow_nonfinite {
         let (place, value) = (range.start + position as u64, values[position]);
-        let index = encoder.braid().map_or(place, |braid| braid.value_at(place));
+        let index = encoder.field_order().map_or(place, |order| order.value_at(place));
         return Err(AnamnesisError::NotFinite { tensor: String::new(), index, value });
     }
     let mut replaced = 0;

@@ -33,9 +33,9 @@ pub(crate) mod torchao;
 pub(crate) use claim::{About, Blocks, Claimed, ClaimedTensor, Weight};
 pub use claim::{Leftover, QuantScheme, TensorRole};
 pub(crate) use coder::{
-    Arrangement, Blocked, Context, EncodedTensor, FourBitFloats, Grid, InFieldOrder, Inner, Integers, MadeIntegers,
-    OF_INPUTS, PlainDecoder, Prepared, Recipe, Reciprocals, ScaleOp, ScaleType, TileDecoder, TileEncoder, Transposed,
-    Window, bytes_of_each,
+    Arrangement, Context, EncodedIntegers, EncodedTensor, FourBitFloats, GgmlBlocks, Grid, INPUT_SCALES, InFieldOrder,
+    Inner, Integers, PlainDecoder, Prepared, Recipe, Reciprocals, ScaleOp, ScaleType, TileDecoder, TileEncoder,
+    Transposed, Window, element_bytes,
 };
 pub use coder::{Coding, Evidence};
 pub(crate) use model_class::{Layer, ModelClass};
@@ -44,4 +44,4 @@ pub use quantise::{
 };
 pub(crate) use quantise::{Candidate, Decision, Encoding, Override, Packing, QuantisedModel, Task};
 pub(crate) use registry::{ENCODINGS, about, claim};
-pub(crate) use repack::{Agreement, BlockParts, Companion, Constant, SameGroups, SameWords};
+pub(crate) use repack::{Agreement, BlockParts, Companion, Constant, RepackedCodes, RepackedCompanion};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::{Context, Inner, TileDecoder, Window, bytes_of_each};
+use crate::scheme::{Context, Inner, TileDecoder, Window, element_bytes};
 
 /// A number of elements of each decoder per round, until all are used.
 #[derive(Hash)]
@@ -44,7 +44,7 @@ impl TileDecoder for Interleaved {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let bytes = bytes_of_each(&elements, out);
+        let bytes = element_bytes(&elements, out);
         let (start, end) = (elements.start / self.round(), elements.end / self.round());
         let (mut inputs, mut place, mut written) = (inputs, 0, 0);
         for (inner, each) in &self.inner {

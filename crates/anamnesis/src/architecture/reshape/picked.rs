@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::architecture::tree::Step;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::{Context, Inner, TileDecoder, Window, bytes_of_each};
+use crate::scheme::{Context, Inner, TileDecoder, Window, element_bytes};
 
 /// Which rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,7 +125,7 @@ impl TileDecoder for Picked {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let row_bytes = bytes_of_each(&elements, out) * self.row as usize;
+        let row_bytes = element_bytes(&elements, out) * self.row as usize;
         let (mut inputs, mut rest, mut written) = (inputs, out, 0);
         for Cover { output, inner } in self.covers(&elements) {
             let (now, behind) =

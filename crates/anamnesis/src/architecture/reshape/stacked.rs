@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::{Context, Inner, TileDecoder, Window, bytes_of_each};
+use crate::scheme::{Context, Inner, TileDecoder, Window, element_bytes};
 
 /// Several decoders as one.
 #[derive(Hash)]
@@ -55,7 +55,7 @@ impl TileDecoder for Stacked {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let each = bytes_of_each(&elements, out);
+        let each = element_bytes(&elements, out);
         let (mut inputs, mut rest, mut written) = (inputs, out, 0);
         for (inner, piece) in self.pieces(&elements) {
             let (now, behind) = std::mem::take(&mut rest).split_at_mut((piece.end - piece.start) as usize * each);

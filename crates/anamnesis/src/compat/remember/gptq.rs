@@ -43,7 +43,7 @@ pub fn dequantize_gptq<E: OutputElement>(
         outputs: out_features as u64,
         groups: (in_features / group_size) as u64,
         grouping: Grouping::Runs(group_size as u64),
-        zeros: ZeroPoints::OneMoreUnbounded,
+        zeros: ZeroPoints::PlusOneUnbounded,
         scale,
     };
     let stored = PackedBytes { codes: qweight, zeros: qzeros, scales, group_index: g_idx };

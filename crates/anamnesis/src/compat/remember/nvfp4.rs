@@ -54,7 +54,7 @@ fn decoder(rows: u64, cols: u64) -> Grouped {
         layout: Layout::bytes(4, cols),
         meaning: Meaning::E2m1NoMinusZero,
         grid: Grid::new(rows, cols, 1, block, Arrangement::Block(1, block)),
-        scales: Scales { kind: ScaleType::E4m3, whole: Some(GlobalScale::times(false)) },
+        scales: Scales { kind: ScaleType::E4m3, global: Some(GlobalScale::times(false)) },
         offsets: Offsets::None,
         is_indexed: false,
         arithmetic: Arithmetic::default(),

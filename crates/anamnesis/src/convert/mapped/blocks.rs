@@ -12,7 +12,7 @@ use crate::checkpoint::Checkpoint;
 use crate::convert::inputs::InputTensor;
 use crate::convert::outputs::{Planner, find};
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::{BlockParts, Blocked, FourBitFloats};
+use crate::scheme::{BlockParts, FourBitFloats, GgmlBlocks};
 
 /// Bytes of the codes of a block of MXFP4.
 const CODE_BYTES: usize = 16;
@@ -94,7 +94,7 @@ impl MappedBlocks<'_> {
         for index in mapped.tree.tensors() {
             let tensor = &self.tensors[index];
             let leaf = tensor.leaf(&self.checkpoint.catalog)?;
-            let Some(Blocked { whole: Some((part, op)), .. }) = leaf.decoder.codes().blocks() else { continue };
+            let Some(GgmlBlocks { global: Some((part, op)), .. }) = leaf.decoder.codes().blocks() else { continue };
             let Some(&extent) = leaf.parts.get(part).filter(|extent| extent.bytes == 4) else {
                 let why = "a scale of scales that is no single F32 value";
                 return Err(AnamnesisError::unsupported("NVFP4", why).in_tensor(&tensor.name));

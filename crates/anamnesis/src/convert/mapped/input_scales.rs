@@ -7,7 +7,7 @@ use crate::catalog::{Dtype, Extent, MetadataArray};
 use crate::checkpoint::Checkpoint;
 use crate::convert::inputs::InputTensor;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::{OF_INPUTS, ScaleOp};
+use crate::scheme::{INPUT_SCALES, ScaleOp};
 
 /// The algorithm of ModelOpt that quantises weights alone.
 const WEIGHTS_ALONE: &str = "W4A16_NVFP4";
@@ -31,7 +31,7 @@ impl InputScales<'_> {
     /// The scale of one layer's inputs, 1 where it has none.
     fn scale(&self, weight: &str) -> Result<f32> {
         let module = weight.strip_suffix(".weight").unwrap_or(weight);
-        for (end, op) in OF_INPUTS {
+        for (end, op) in INPUT_SCALES {
             let Some(id) = self.checkpoint.catalog.find(&format!("{module}{end}")) else { continue };
             let tensor = self.checkpoint.catalog.get(id);
             if tensor.dtype != Dtype::F32 || tensor.elements() != 1 {

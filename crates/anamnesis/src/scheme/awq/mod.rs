@@ -117,7 +117,7 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         recipe: Recipe::Ready(Arc::new(ColumnDecoder {
             matrix,
             is_planar: false,
-            dialect: Dialect::Usual,
+            dialect: Dialect::Default,
             description,
         })),
     })

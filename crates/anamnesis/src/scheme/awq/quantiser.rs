@@ -96,11 +96,11 @@ fn weight(tensor: &Candidate<'_>, group: u64) -> PackedEncoder {
 struct Rule;
 
 impl ScaleRule for Rule {
-    fn is_sided(&self) -> bool {
+    fn needs_extremes(&self) -> bool {
         true
     }
 
-    fn group(&self, Extremes { low, high }: Extremes, _whole: f32) -> Group {
+    fn group(&self, Extremes { low, high }: Extremes, _global: f32) -> Group {
         let half = |value: f32| f16::decode(f16::encode(value));
         let scale = half(half(high - low).max(half(SMALLEST_RANGE)) / HIGHEST);
         let zero = (-half(low / scale).round_ties_even()).clamp(0.0, HIGHEST);

@@ -84,7 +84,7 @@ fn weight(claims: &Claims<'_>, id: TensorId, scale: Option<TensorId>) -> Result<
         layout: Layout::Planes { bits: 2, unit: Unit::Byte, rows: stored as u64, order: Order::LowestFirst },
         meaning: Meaning::Unsigned,
         grid,
-        scales: Scales { kind, whole: None },
+        scales: Scales { kind, global: None },
         offsets: Offsets::Constant(1),
         is_indexed: false,
         arithmetic: Arithmetic { formula, step: Step::F32 },

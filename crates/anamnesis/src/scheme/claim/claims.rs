@@ -181,7 +181,7 @@ impl<'a> Claims<'a> {
             [outputs] => Some(outputs),
             _ => None,
         });
-        let transposed = weight.recipe.turned(&weight.shape, outputs);
+        let transposed = weight.recipe.transposed(&weight.shape, outputs);
         let (recipe, shape) = transposed.map_err(|error| error.in_tensor(&weight.name))?;
         Ok(Weight { recipe, shape, ..weight })
     }

@@ -1,10 +1,10 @@
-//! Codes and scales of four-bit floats in the blocks of ggml: the same codes and scales in another order. No number is
-//! calculated.
+//! Repacking four-bit floats into ggml blocks: the same codes and scales in another order, so no value is computed or
+//! rounded.
 //!
-//! | | stored | a block of ggml |
+//! | | stored | ggml block |
 //! |---|---|---|
-//! | MXFP4 | 32 codes, the even ones low; a power of two elsewhere | the power of two; 32 codes, the first half low |
-//! | NVFP4 | 16 codes, the even ones low; an E4M3 elsewhere | four E4M3; four times 16 codes, the first half low |
+//! | MXFP4 | 32 codes, even codes in the low nibbles; the exponent in another tensor | the exponent; 32 codes, the first half in the low nibbles |
+//! | NVFP4 | 16 codes, even codes in the low nibbles; the E4M3 scale in another tensor | four E4M3 scales; four times 16 codes, the first half in the low nibbles |
 
 use std::ops::Range;
 
@@ -16,17 +16,18 @@ use super::scale::ScaleOp;
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
 
-/// Where the scale of a layer's inputs stands beside a weight of NVFP4: behind the name of the layer, and what it does.
-pub(crate) const OF_INPUTS: [(&str, ScaleOp); 2] =
+/// The input scale of a layer with NVFP4 weights: the suffix after the name of the layer, and whether the scale is
+/// multiplied or divided by.
+pub(crate) const INPUT_SCALES: [(&str, ScaleOp); 2] =
     [(".input_scale", ScaleOp::Multiply), (".input_global_scale", ScaleOp::Divide)];
 
-/// Gives the bytes of blocks from codes (part 0) and scales (part 1), both without gaps.
+/// Builds ggml blocks from codes (part 0) and scales (part 1), both stored without gaps.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct ToGgmlBlocks {
     pub kind: FourBitFloats,
 }
 
-/// The block types of four-bit floats.
+/// The ggml block types of four-bit floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum FourBitFloats {
     Mxfp4,
@@ -41,7 +42,7 @@ impl FourBitFloats {
         }
     }
 
-    /// The kind of a block type, where it is one of them.
+    /// The variant for a block type; `None` for other block types.
     pub(crate) const fn of(block: BlockType) -> Option<Self> {
         match block {
             BlockType::MXFP4 => Some(Self::Mxfp4),
@@ -50,7 +51,7 @@ impl FourBitFloats {
         }
     }
 
-    /// Scales of a block.
+    /// The number of scales in a block.
     pub(in crate::scheme) const fn scales(self) -> u64 {
         match self {
             Self::Mxfp4 => 1,
@@ -58,23 +59,23 @@ impl FourBitFloats {
         }
     }
 
-    /// Whether a scale means the same in a block: one that is no number, or negative, does not.
-    const fn has(self, scale: u8) -> bool {
+    /// Whether ggml decodes this scale to the same value. It does not for NaN and for negative scales.
+    const fn can_represent(self, scale: u8) -> bool {
         match self {
             Self::Mxfp4 => scale < 0xFF,
             Self::Nvfp4 => scale < 0x7F,
         }
     }
 
-    /// Refuses scales that mean something else in a block.
+    /// Refuses scales that ggml decodes to another value.
     pub(in crate::scheme) fn check(self, scales: &[u8]) -> Result<()> {
-        let Some(scale) = scales.iter().find(|scale| !self.has(**scale)) else { return Ok(()) };
-        let detail = format!("a scale is {scale:#04x}, which is another number in a block");
+        let Some(scale) = scales.iter().find(|scale| !self.can_represent(**scale)) else { return Ok(()) };
+        let detail = format!("a scale is {scale:#04x}, which ggml decodes to another value");
         Err(AnamnesisError::unsupported(self.block().name(), detail))
     }
 }
 
-/// Codes of which the even ones are low, so that the first half is low. `N` is the bytes they take.
+/// Converts `2 * N` codes from even codes in the low nibbles to the first half in the low nibbles.
 fn halves<const N: usize>(pairs: &[u8; N]) -> [u8; N] {
     let code = |index: usize| (pairs[index / 2] >> (index % 2 * 4)) & 0x0F;
     std::array::from_fn(|index| code(index) | code(index + N) << 4)
@@ -94,7 +95,7 @@ impl ByteTiles for ToGgmlBlocks {
     }
 
     fn fill(&self, _bytes: Range<u64>, inputs: &[&[u8]], out: &mut [u8], _context: &mut Context) -> Result<usize> {
-        let [codes, scales, ..] = inputs else { return Err(mishandled("fewer windows than")) };
+        let [codes, scales, ..] = inputs else { return Err(mishandled("fewer windows than it asked for")) };
         let mut written = 0;
         self.kind.check(scales)?;
         match self.kind {
@@ -125,7 +126,7 @@ impl ByteTiles for ToGgmlBlocks {
     }
 }
 
-/// One divided by each F32 of part 0.
+/// Decodes the F32 values of part 0 to their reciprocals.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct Reciprocals;
 

@@ -1,4 +1,4 @@
-//! Stored bytes in another order: codes and scales as they are, for layouts that have the same ones.
+//! Rearranging stored bytes: codes and scales are copied into the layout of another format, without decoding them.
 
 use std::ops::Range;
 
@@ -8,27 +8,28 @@ use super::identity::Identity;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
-/// Gives any tile of bytes that are put together from stored ones. No number is calculated, so that none is rounded.
+/// Produces any tile of an output whose bytes are copied from stored bytes. No value is computed, so none is rounded.
 pub(crate) trait ByteTiles: Identity + Send + Sync {
-    /// Tiles are cut at multiples of this many bytes.
+    /// The output bytes at whose multiples tiles may be cut.
     fn granule(&self) -> u64;
 
-    /// Bytes a tile should have.
+    /// The preferred size of a tile in output bytes.
     fn tile_bytes(&self) -> u64 {
         TILE_BYTES
     }
 
-    /// The stored bytes that the output `bytes` need, in the order [`fill`](Self::fill) expects them.
+    /// Appends the windows of stored bytes that the output `bytes` are copied from, in the order in which
+    /// [`fill`](Self::fill) expects them.
     fn windows(&self, bytes: Range<u64>, windows: &mut Vec<Window>);
 
-    /// Puts the output `bytes` into `out`, and returns how many of them were written.
+    /// Writes the output `bytes` to `out`, and returns how many bytes were written.
     fn fill(&self, bytes: Range<u64>, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) -> Result<usize>;
 
-    /// What is kept, for people.
+    /// A human-readable description of the copied data.
     fn describe(&self) -> String;
 }
 
-/// Its elements are the bytes, whatever type is asked for.
+/// A decoder whose elements are bytes; the requested output type is ignored.
 impl<T: ByteTiles> TileDecoder for T {
     fn granule(&self) -> u64 {
         ByteTiles::granule(self)

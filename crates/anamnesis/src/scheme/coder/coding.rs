@@ -1,36 +1,36 @@
-//! How the numbers of a weight are coded, as data.
+//! The coding of a quantised weight, as data for reports.
 
 use std::fmt;
 
-/// The codes of a quantised weight, and what decided that they are such.
+/// The format of a quantised weight's codes, and the evidence for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct Coding {
-    /// The form of the scheme: `E4M3`, `gptq_v2`, `gemm`, `NF4`, `Q4_K`.
+    /// The variant of the scheme: `E4M3`, `gptq_v2`, `gemm`, `NF4`, `Q4_K`.
     pub format: String,
-    /// Bits of a code; ggml's types by the number in their name.
+    /// Bits per code; for ggml types, the number in their name.
     pub bits: Option<u8>,
-    /// Values that follow each other under one scale, or in one block of ggml; `None` where something else decides, or
-    /// it is not known yet.
+    /// How many consecutive values share a scale, or are in one ggml block; `None` if scales are not arranged in
+    /// groups, or if the size is not known yet.
     pub group_size: Option<u64>,
-    /// Rows and columns under one scale, where scales lie over a matrix.
+    /// Rows and columns that share a scale, if a matrix is scaled in blocks.
     pub block_shape: Option<(u64, u64)>,
-    /// Whether codes stand for values around zero; `None` where that is not known.
+    /// Whether codes are symmetric around zero; `None` if unknown.
     pub symmetric: Option<bool>,
-    /// What decided.
+    /// How the format was determined.
     pub evidence: Evidence,
 }
 
-/// What decided how a weight is quantised.
+/// The evidence for how a weight is quantised.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Evidence {
-    /// Names, types and shapes of its stored tensors.
+    /// The names, types and shapes of its stored tensors.
     #[default]
     Names,
     /// The type of its stored tensor.
     Type,
-    /// A configuration: its file, and the keys that lead to what it says.
+    /// A configuration: the file and the path of keys in it.
     Configuration(String),
     /// A key of the file's metadata.
     Metadata(String),

@@ -1,21 +1,21 @@
-//! What decoding and encoding go by besides the weight itself, and the memory they keep from tile to tile.
+//! The state that a worker passes to coders: the CPU level, and scratch memory that is reused from tile to tile.
 
 use anamnesis_kernels::Level;
 
 use crate::cpu::CpuLevel;
 
-/// How tiles are decoded and encoded, and the memory a worker keeps from one to the next.
+/// The CPU level and the scratch memory of one worker.
 #[derive(Debug)]
 pub(crate) struct Context {
     level: Level,
     floats: Vec<f32>,
     bytes: Vec<u8>,
     indices: Vec<u32>,
-    /// Memory for decoders around decoders, as many as are around each other.
+    /// Buffers for decoders that wrap other decoders: one for each level of nesting.
     spare: Vec<Vec<u8>>,
 }
 
-/// At the best level of this CPU.
+/// The best level of this CPU.
 impl Default for Context {
     fn default() -> Self {
         Self::new(CpuLevel::default())
@@ -23,17 +23,18 @@ impl Default for Context {
 }
 
 impl Context {
-    /// For tiles that are decoded at this level.
+    /// A context without scratch memory, for kernels of this level.
     pub(crate) const fn new(cpu: CpuLevel) -> Self {
         Self { level: cpu.level(), floats: Vec::new(), bytes: Vec::new(), indices: Vec::new(), spare: Vec::new() }
     }
 
-    /// The instructions that may be used.
+    /// The instruction set that kernels may use.
     pub(crate) const fn level(&self) -> Level {
         self.level
     }
 
-    /// Bytes of any value, until they are [taken back](Self::take_back): for a decoder that holds what another decodes.
+    /// Lends a buffer with arbitrary contents, for the output of a wrapped decoder. It is returned by
+    /// [`take_back`](Self::take_back).
     pub(crate) fn lend(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = self.spare.pop().unwrap_or_default();
         bytes.resize(count, 0);
@@ -41,18 +42,23 @@ impl Context {
         bytes
     }
 
-    /// Keeps lent bytes for the next.
+    /// Takes a lent buffer back for reuse.
     pub(crate) fn take_back(&mut self, bytes: Vec<u8>) {
         self.spare.push(bytes);
     }
 
-    /// `count` floats of any value.
+    /// A scratch buffer of `count` floats with arbitrary contents.
     pub(crate) fn floats(&mut self, count: usize) -> &mut [f32] {
-        self.all(count, 0, 0).0
+        self.scratch(count, 0, 0).0
     }
 
-    /// Floats, bytes and indices of any value.
-    pub(crate) fn all(&mut self, floats: usize, bytes: usize, indices: usize) -> (&mut [f32], &mut [u8], &mut [u32]) {
+    /// Scratch buffers of floats, bytes and indices with arbitrary contents.
+    pub(crate) fn scratch(
+        &mut self,
+        floats: usize,
+        bytes: usize,
+        indices: usize,
+    ) -> (&mut [f32], &mut [u8], &mut [u32]) {
         let (floats, bytes) = (at_least(&mut self.floats, floats), at_least(&mut self.bytes, bytes));
         let indices = at_least(&mut self.indices, indices);
         poison(floats, f32::from_bits(0xA5A5_A5A5));
@@ -69,8 +75,8 @@ fn at_least<T: Copy + Default>(memory: &mut Vec<T>, count: usize) -> &mut [T] {
     &mut memory[..count]
 }
 
-/// Overwrites what the tile before has left, in builds with debug assertions: a coder that reads what it has not
-/// written shows.
+/// Overwrites the data of the previous tile in builds with debug assertions, so that tests notice a coder that reads
+/// scratch memory before writing it.
 fn poison<T: Copy>(memory: &mut [T], value: T) {
     if cfg!(debug_assertions) {
         memory.fill(value);

@@ -1,4 +1,4 @@
-//! How one quantised weight becomes numbers: in tiles, from byte windows of its parts.
+//! The decoder interface: a weight is decoded in tiles, each from byte windows of its parts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use anamnesis_kernels::float::{bf16, f16};
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::{AnamnesisError, Result};
 
-/// How the decoder of a weight is had.
+/// The decoder of a claimed weight, or the way to build it.
 pub(crate) enum Recipe {
-    /// Names, types and shapes said everything.
+    /// Names, types and shapes determine the decoder.
     Ready(Arc<dyn TileDecoder>),
-    /// Small companions must be read first.
+    /// Small companions must be read to build the decoder.
     Deferred(Arc<dyn Prepare>),
 }
 
@@ -32,39 +32,41 @@ impl Recipe {
     }
 }
 
-/// Makes the decoder of a weight whose geometry is written in its small companions. Happens once, while planning.
+/// Builds the decoder of a weight whose geometry is stored in small companions. Called once, while planning.
 pub(crate) trait Prepare: Send + Sync {
-    /// Reads what it needs through `read`, which gives the bytes of a part of the weight, and checks it.
+    /// Reads and checks the companions. `read` returns the bytes of a part of the weight.
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared>;
 
-    /// The scheme in detail, for people.
+    /// A human-readable description of the format.
     fn describe(&self) -> String;
 }
 
-/// A weight that is ready to be decoded.
+/// A weight whose companions have been read.
 pub(crate) struct Prepared {
     pub shape: Vec<usize>,
     pub decoder: Arc<dyn TileDecoder>,
-    /// Its codes, where more is known of them now.
+    /// The coding, if the companions determine more of it than was known when the weight was claimed.
     pub coding: Option<Coding>,
 }
 
-/// Decodes any tile of one weight. It neither reads nor allocates: the pipeline brings the bytes it asks for.
+/// Decodes any tile of one weight. It performs no I/O and allocates nothing: the pipeline reads the windows that it
+/// asks for.
 pub(crate) trait TileDecoder: Identity + Send + Sync {
-    /// Tiles are cut at multiples of this many output elements.
+    /// The output elements at whose multiples tiles may be cut.
     fn granule(&self) -> u64;
 
-    /// Output bytes a tile should have. The default keeps input, tile and scratch in the second-level cache; decoders
-    /// that gather their input in short rows want more.
+    /// The preferred size of a tile in output bytes. The default keeps input, tile and scratch memory in the L2 cache;
+    /// decoders that gather their input from short rows prefer larger tiles.
     fn tile_bytes(&self) -> u64 {
         TILE_BYTES
     }
 
-    /// The bytes that the output `elements` need, in the order [`decode`](Self::decode) expects them.
+    /// Appends the windows that the output `elements` are decoded from, in the order in which [`decode`](Self::decode)
+    /// expects them.
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>);
 
-    /// Decodes the output `elements` from the contents of their windows into `out`, which is exactly as long as they
-    /// take. Returns how many bytes of `out` were written: the caller refuses a tile that is not [`filled`].
+    /// Decodes the output `elements` from the contents of their windows into `out`, whose length is exactly theirs.
+    /// Returns how many bytes of `out` were written; the caller refuses a tile that is not `filled`.
     fn decode(
         &self,
         elements: Range<u64>,
@@ -74,45 +76,45 @@ pub(crate) trait TileDecoder: Identity + Send + Sync {
         context: &mut Context,
     ) -> Result<usize>;
 
-    /// Whether its values are stored as numbers that rounding to this type leaves as they are, so that
-    /// [`widen`](Self::widen) gives them.
+    /// Whether the values are stored in a float type that `target` represents exactly, so that [`widen`](Self::widen)
+    /// can decode them.
     fn is_exact_in(&self, target: TargetDtype) -> bool {
         let _ = target;
         false
     }
 
-    /// The values of these inputs as numbers, where they are stored as such. Returns how many they are.
+    /// Widens values that are stored in a float type to F32, and returns how many were written.
     fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<usize> {
         let _ = (inputs, out, level);
-        Err(AnamnesisError::parse("values that are not stored as numbers cannot be widened"))
+        Err(AnamnesisError::parse("values that are not stored in a float type cannot be widened"))
     }
 
-    /// The scheme in detail, for people.
+    /// A human-readable description of the format.
     fn describe(&self) -> String;
 
-    /// Its codes and scales, where other schemes have the same.
+    /// The codes and scales, if other schemes can store them unchanged.
     fn codes(&self) -> Codes {
         Codes::Own
     }
 
-    /// How the scheme's own library calculates this weight.
-    fn as_library(&self) -> AsLibrary {
-        AsLibrary::Same
+    /// The arithmetic by which the scheme's own library decodes this weight.
+    fn library_arithmetic(&self) -> LibraryArithmetic {
+        LibraryArithmetic::Same
     }
 }
 
-/// The codes and scales of a weight, as far as other schemes have the same.
+/// The codes and scales of a weight, by the schemes that can store them unchanged.
 pub(crate) enum Codes {
-    /// No other scheme has them.
+    /// Only its own scheme can store them.
     Own,
-    /// They fit into blocks of ggml.
-    Blocks(Blocked),
-    /// Whole numbers that other schemes pack too.
+    /// They fit ggml blocks.
+    Blocks(GgmlBlocks),
+    /// Integer codes that other schemes pack too.
     Integers(Integers),
 }
 
 impl Codes {
-    pub(crate) fn blocks(self) -> Option<Blocked> {
+    pub(crate) fn blocks(self) -> Option<GgmlBlocks> {
         match self {
             Self::Blocks(blocked) => Some(blocked),
             Self::Own | Self::Integers(_) => None,
@@ -127,43 +129,43 @@ impl Codes {
     }
 }
 
-/// What a weight is as blocks.
-pub(crate) struct Blocked {
+/// A weight as ggml blocks.
+pub(crate) struct GgmlBlocks {
     pub block: BlockType,
-    /// Gives the bytes of the blocks: its elements are bytes.
+    /// Produces the blocks; its elements are bytes.
     pub bytes: Arc<dyn TileDecoder>,
-    /// The part that holds a scale of all scales, which stands beside the blocks, and what it does to them.
-    pub whole: Option<(usize, ScaleOp)>,
-    /// Whether the decoded weight has rows and columns of its matrices exchanged.
+    /// The part index of the global scale, which is stored outside the blocks, and its operation.
+    pub global: Option<(usize, ScaleOp)>,
+    /// Whether the decoded weight is transposed, relative to the blocks.
     pub is_transposed: bool,
 }
 
-/// What the library of a scheme does to a weight.
-pub(crate) enum AsLibrary {
-    /// The same: F32, rounded once to what is asked for.
+/// The arithmetic of a scheme's own library.
+pub(crate) enum LibraryArithmetic {
+    /// The default: F32, rounded once to the requested type.
     Same,
-    /// The same, but its result is of this type, whatever is asked for.
-    In(TargetDtype),
-    /// As this decoder does.
-    Otherwise(Arc<dyn TileDecoder>),
+    /// F32, rounded to this type first, whatever type is requested.
+    RoundedTo(TargetDtype),
+    /// The arithmetic of this decoder.
+    Decoder(Arc<dyn TileDecoder>),
 }
 
-impl AsLibrary {
-    /// Of a library that calculates in the type of its scales.
+impl LibraryArithmetic {
+    /// The arithmetic of a library that multiplies in the type of its scales.
     pub(crate) fn in_type_of(scale: Option<ScaleType>) -> Self {
         match scale {
-            Some(ScaleType::Bf16) => Self::In(TargetDtype::BF16),
-            Some(ScaleType::F16) => Self::In(TargetDtype::F16),
+            Some(ScaleType::Bf16) => Self::RoundedTo(TargetDtype::BF16),
+            Some(ScaleType::F16) => Self::RoundedTo(TargetDtype::F16),
             _ => Self::Same,
         }
     }
 }
 
-/// Output bytes of a tile, unless a decoder wants others.
+/// The default size of a tile in output bytes.
 pub(super) const TILE_BYTES: u64 = 256 << 10;
-/// Rows are cut only when one is longer than this.
+/// The longest row that is not cut.
 const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
-/// Where a long row is cut.
+/// Longer rows are cut at multiples of this many elements.
 const CUT_ELEMENTS: u64 = 1 << 10;
 
 /// The [granule](TileDecoder::granule) of a matrix that is decoded row by row.
@@ -175,7 +177,8 @@ pub(crate) const fn row_granule(cols: u64) -> u64 {
     }
 }
 
-/// Bytes of one part of a weight: rows of equal length at equal distances, which the decoder gets without the gaps.
+/// A strided range of bytes of one part of a weight: rows of equal length at a constant stride. The decoder receives
+/// the rows without the gaps between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     /// Index into the weight's parts.
@@ -189,17 +192,17 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// One run of bytes.
+    /// A contiguous window.
     pub(crate) fn run(part: usize, offset: u64, bytes: u64) -> Self {
         Self { part, offset, row_bytes: bytes, stride: bytes, rows: 1 }
     }
 
-    /// The bytes of a range.
+    /// The contiguous window of a byte range.
     pub(crate) fn between(part: usize, range: Range<u64>) -> Self {
         Self::run(part, range.start, range.end - range.start)
     }
 
-    /// Columns of a matrix whose rows take `stride` bytes.
+    /// A range of columns of a matrix whose rows have `stride` bytes.
     pub(crate) fn columns(part: usize, offset: u64, row_bytes: u64, stride: u64, rows: u64) -> Self {
         if row_bytes == stride {
             return Self::run(part, offset, row_bytes * rows);
@@ -207,19 +210,19 @@ impl Window {
         Self { part, offset, row_bytes, stride, rows }
     }
 
-    /// Bytes the decoder gets.
+    /// The number of bytes without the gaps.
     pub(crate) fn bytes(&self) -> u64 {
         self.row_bytes * self.rows
     }
 
-    /// Its bytes, where the parts hold it without gaps.
+    /// The bytes of a contiguous window; `None` if it has several rows or is outside its part.
     pub(crate) fn of<'a>(&self, parts: &[&'a [u8]]) -> Option<&'a [u8]> {
         let start = usize::try_from(self.offset).ok()?;
         let end = start.checked_add(usize::try_from(self.row_bytes).ok()?)?;
         parts.get(self.part)?.get(start..end).filter(|_| self.rows == 1)
     }
 
-    /// Bytes from the first to the last, with the gaps.
+    /// The number of bytes from the first to the last, including the gaps.
     pub(crate) fn span(&self) -> Option<u64> {
         match self.rows {
             0 => Some(0),
@@ -228,9 +231,9 @@ impl Window {
     }
 }
 
-/// A number as its type holds it.
+/// Rounds a number to the nearest of a type.
 #[inline(always)]
-pub(crate) fn held_as(number: f32, dtype: TargetDtype) -> f32 {
+pub(crate) fn rounded_to(number: f32, dtype: TargetDtype) -> f32 {
     match dtype {
         TargetDtype::F32 => number,
         TargetDtype::BF16 => bf16::decode(bf16::encode(number)),
@@ -238,7 +241,7 @@ pub(crate) fn held_as(number: f32, dtype: TargetDtype) -> f32 {
     }
 }
 
-/// The kernels' word for a target.
+/// The kernels' type of an output type.
 pub(crate) const fn rounded(target: TargetDtype) -> Rounded {
     match target {
         TargetDtype::BF16 => Rounded::Bf16,

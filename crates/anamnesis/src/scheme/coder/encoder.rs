@@ -1,4 +1,4 @@
-//! How plain numbers become a quantised weight: in tiles, into several tensors at once.
+//! The encoder interface: a weight is encoded in tiles, into several output tensors at once.
 
 use std::ops::Range;
 
@@ -7,39 +7,39 @@ use super::decoder::{TileDecoder, Window};
 use super::field_order::FieldOrder;
 use super::filled::mishandled;
 use super::identity::Identity;
-use super::integers::MadeIntegers;
+use super::integers::EncodedIntegers;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 
-/// Encodes any tile of one weight. It neither reads nor writes nor allocates: the pipeline brings the values and takes
+/// Encodes any tile of one weight. It performs no I/O and allocates nothing: the pipeline passes the values and writes
 /// the bytes.
 pub(crate) trait TileEncoder: Identity + Send + Sync {
-    /// The tensors it makes, the codes first.
+    /// The output tensors, the codes first.
     fn outputs(&self) -> &[EncodedTensor];
 
-    /// Values are handed over in multiples of this many; only the last may be fewer.
+    /// The number of values at whose multiples tiles may be cut; only the last tile may be shorter.
     fn granule(&self) -> u64;
 
-    /// Values that share a scale, so that one of them that is no number would spoil the others.
+    /// The number of values that share a scale: a NaN among them would ruin the others.
     fn scale_values(&self) -> u64;
 
-    /// The order in which values are handed over, where it is not their own.
-    fn braid(&self) -> Option<FieldOrder> {
+    /// The order in which the encoder needs the values, if it is not the order in which they are stored.
+    fn field_order(&self) -> Option<FieldOrder> {
         None
     }
 
-    /// The bytes of every output that the values of `range` become, in the order of the outputs, which are the parts of
-    /// these windows. What belongs to no values in particular comes with the first.
+    /// Appends the windows of the outputs that the values of `range` are written to, one per output; the part index of
+    /// a window is the index of the output. Data that depends on no value in particular is written with the first tile.
     fn places(&self, range: &Range<u64>, places: &mut Vec<Window>);
 
-    /// What must see all values before the first is encoded, where something must. They then come from front to back
-    /// twice, to one worker.
+    /// A first pass over all values, if the encoder needs one before the first tile. One worker then reads the values
+    /// twice, in order.
     fn first_pass(&self) -> Option<Box<dyn FirstPass + '_>> {
         None
     }
 
-    /// Encodes the values of `range` into their places. Returns how many bytes of all of them were written: the caller
-    /// refuses places that are not filled.
+    /// Encodes the values of `range` to the windows of [`places`](Self::places). Returns how many bytes were written in
+    /// total; the caller refuses a tile that is not filled.
     fn encode(
         &self,
         range: &Range<u64>,
@@ -48,12 +48,12 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
         context: &mut Context,
     ) -> Result<usize>;
 
-    /// The decoder whose parts are its outputs, but for constants behind them.
+    /// The decoder of the encoded weight. Its parts are the outputs, except the constants at the end.
     fn decoder(&self) -> Option<&dyn TileDecoder> {
         None
     }
 
-    /// What the encoded values of `range` decode to, as F32, and how many bytes that are.
+    /// Decodes the encoded values of `range` to F32, to measure the error. Returns how many bytes were written.
     fn decode(
         &self,
         range: &Range<u64>,
@@ -61,26 +61,25 @@ pub(crate) trait TileEncoder: Identity + Send + Sync {
         decoded: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let Some(decoder) = self.decoder() else { return Err(mishandled("codes to decode, which")) };
+        let Some(decoder) = self.decoder() else { return Err(mishandled("codes without a decoder")) };
         let mut windows = Vec::new();
         decoder.windows(range.clone(), &mut windows);
         let inputs: Vec<&[u8]> = outs.iter().take(windows.len()).map(|out| &**out).collect();
         decoder.decode(range.clone(), &inputs, TargetDtype::F32, decoded, context)
     }
 
-    /// Its codes, where they are whole numbers that other schemes pack too. Its outputs are the parts, and constants
-    /// behind them.
-    fn integers(&self) -> Option<MadeIntegers> {
+    /// The codes, if they are integers that other schemes pack too. The parts are the outputs, followed by constants.
+    fn integers(&self) -> Option<EncodedIntegers> {
         None
     }
 
-    /// The scheme in detail, for people.
+    /// A human-readable description of the format.
     fn describe(&self) -> String {
         self.decoder().map_or_else(String::new, TileDecoder::describe)
     }
 }
 
-/// A tensor that an encoder makes.
+/// An output tensor of an encoder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct EncodedTensor {
     pub name: String,
@@ -88,18 +87,17 @@ pub(crate) struct EncodedTensor {
     pub shape: Vec<usize>,
 }
 
-/// Sees all values of a tensor before they are encoded.
+/// A pass over all values of a tensor before they are encoded.
 pub(crate) trait FirstPass {
-    /// Takes the next values, whole granules of them, the largest magnitude among which is known.
+    /// Processes the next values, in whole granules; `largest` is their largest magnitude.
     fn see(&mut self, values: &[f32], largest: f32, context: &mut Context) -> Result<()>;
 
-    /// Takes the largest magnitude of all weights that share a global scale, in place of the values. Only asked of
-    /// encoders that a quantiser made to share.
+    /// Processes the largest magnitude of all weights that share a global scale, instead of the values. Called only for
+    /// encoders whose quantiser gave them a common global scale.
     fn see_largest(&mut self, largest: f32) {
         let _ = largest;
     }
 
-    /// The encoder that knows what was seen, once all values were taken. It makes the same outputs and needs no first
-    /// pass.
+    /// The encoder with the result of the pass, after all values. It has the same outputs and needs no first pass.
     fn finish(self: Box<Self>) -> Result<Box<dyn TileEncoder>>;
 }

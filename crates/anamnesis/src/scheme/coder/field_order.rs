@@ -1,8 +1,7 @@
-//! Values in the order in which they are packed together, where that is not the order they have: bytes whose fields
-//! belong to rows far apart.
+//! The order of values in packings whose bytes have bit fields of rows that are far apart.
 //!
-//! Rows are cut into as many equal runs as there are fields. The first row of every run comes first, then the second of
-//! each.
+//! The rows are divided into as many equal runs as a byte has fields. The order is: the first row of every run, then
+//! the second row of every run, and so on.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -14,52 +13,53 @@ use super::filled::filled;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
-/// An order of values.
+/// The order of values for packing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct FieldOrder {
-    /// Fields of a byte, each of its own run.
+    /// Fields per byte; each belongs to another run.
     pub fields: u64,
-    /// Values of a row.
+    /// Values per row.
     pub row: u64,
-    /// Values of a run: whole rows.
+    /// Values per run, a multiple of the row length.
     pub run: u64,
 }
 
 impl FieldOrder {
-    /// Values of all rows that are packed together.
-    pub(crate) const fn together(&self) -> u64 {
+    /// The values of one row of every run, which are packed into the same bytes.
+    pub(crate) const fn set_values(&self) -> u64 {
         self.fields * self.row
     }
 
-    /// Which value comes at this place.
+    /// The index of the value at this position of the order.
     pub(crate) const fn value_at(&self, place: u64) -> u64 {
         let (row, within) = (place / self.row, place % self.row);
         row % self.fields * self.run + row / self.fields * self.row + within
     }
 }
 
-/// What another decoder gives, in such an order.
+/// Wraps a decoder and reorders its values.
 pub(crate) struct InFieldOrder {
     decoder: Arc<dyn TileDecoder>,
-    braid: FieldOrder,
+    order: FieldOrder,
 }
 
 impl Hash for InFieldOrder {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.decoder.identify(hasher);
-        self.braid.hash(hasher);
+        self.order.hash(hasher);
     }
 }
 
 impl InFieldOrder {
-    pub(crate) fn new(decoder: Arc<dyn TileDecoder>, braid: FieldOrder) -> Self {
-        Self { decoder, braid }
+    pub(crate) fn new(decoder: Arc<dyn TileDecoder>, order: FieldOrder) -> Self {
+        Self { decoder, order }
     }
 
-    /// The values of a run that these places need, and those that must be decoded to have them.
-    fn of_run(&self, field: u64, places: &Range<u64>) -> (Range<u64>, Range<u64>) {
-        let FieldOrder { row, run, fields } = self.braid;
-        let row_of = |place: u64| place / self.braid.together() * row;
+    /// The values of a run at these positions, and the range that must be decoded for them because of the granule of
+    /// the inner decoder.
+    fn run_ranges(&self, field: u64, places: &Range<u64>) -> (Range<u64>, Range<u64>) {
+        let FieldOrder { row, run, fields } = self.order;
+        let row_of = |place: u64| place / self.order.set_values() * row;
         let needed = field * run + row_of(places.start)..field * run + row_of(places.end);
         let granule = self.decoder.granule().max(1);
         let end = (needed.end.div_ceil(granule) * granule).min(fields * run);
@@ -70,9 +70,10 @@ impl InFieldOrder {
 
 impl TileDecoder for InFieldOrder {
     fn granule(&self) -> u64 {
-        // As much of every run as the decoder gives at once, where that is whole rows.
-        let (row, granule) = (self.braid.row, self.decoder.granule());
-        self.braid.fields * if granule.is_multiple_of(row) { granule } else { row }
+        // The granule of the inner decoder from every run if it is a whole number of rows, otherwise a row of every
+        // run.
+        let (row, granule) = (self.order.row, self.decoder.granule());
+        self.order.fields * if granule.is_multiple_of(row) { granule } else { row }
     }
 
     fn tile_bytes(&self) -> u64 {
@@ -80,8 +81,8 @@ impl TileDecoder for InFieldOrder {
     }
 
     fn windows(&self, places: Range<u64>, windows: &mut Vec<Window>) {
-        for field in 0..self.braid.fields {
-            self.decoder.windows(self.of_run(field, &places).1, windows);
+        for field in 0..self.order.fields {
+            self.decoder.windows(self.run_ranges(field, &places).1, windows);
         }
     }
 
@@ -93,10 +94,10 @@ impl TileDecoder for InFieldOrder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let (row, fields) = (self.braid.row as usize * target.byte_size(), self.braid.fields as usize);
+        let (row, fields) = (self.order.row as usize * target.byte_size(), self.order.fields as usize);
         let (mut inputs, mut windows, mut written) = (inputs, Vec::new(), 0);
         for field in 0..fields {
-            let (needed, decoded) = self.of_run(field as u64, &places);
+            let (needed, decoded) = self.run_ranges(field as u64, &places);
             windows.clear();
             self.decoder.windows(decoded.clone(), &mut windows);
             let (own, others) = inputs.split_at(windows.len().min(inputs.len()));
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
     use crate::catalog::Dtype;
 
-    /// A decoder that is cut at other places than rows.
+    /// A decoder whose granule does not divide into rows.
     #[derive(Hash)]
     struct Coarse(PlainDecoder);
 
@@ -157,21 +158,21 @@ mod tests {
 
     #[test]
     fn values_come_row_by_row_of_every_run_however_they_are_cut() {
-        let braid = FieldOrder { fields: 4, row: 3, run: 12 };
+        let order = FieldOrder { fields: 4, row: 3, run: 12 };
         let stored: Vec<u8> = (0..48u32).flat_map(|value| (value as f32).to_le_bytes()).collect();
-        let wanted: Vec<u8> = (0..48).flat_map(|place| (braid.value_at(place) as f32).to_le_bytes()).collect();
+        let wanted: Vec<u8> = (0..48).flat_map(|place| (order.value_at(place) as f32).to_le_bytes()).collect();
         let plain = PlainDecoder::of(Dtype::F32).unwrap();
         for decoder in [Arc::new(plain) as Arc<dyn TileDecoder>, Arc::new(Coarse(plain))] {
-            let braided = InFieldOrder::new(decoder, braid);
+            let ordered = InFieldOrder::new(decoder, order);
             for step in [12, 24, 48] {
                 let mut found = Vec::new();
                 for start in (0..48).step_by(step) {
                     let places = start..start + step as u64;
                     let mut windows = Vec::new();
-                    braided.windows(places.clone(), &mut windows);
+                    ordered.windows(places.clone(), &mut windows);
                     let inputs: Vec<&[u8]> = windows.iter().filter_map(|window| window.of(&[&stored])).collect();
                     let mut out = vec![0; step * 4];
-                    braided.decode(places, &inputs, TargetDtype::F32, &mut out, &mut Context::default()).unwrap();
+                    ordered.decode(places, &inputs, TargetDtype::F32, &mut out, &mut Context::default()).unwrap();
                     found.extend(out);
                 }
                 assert_eq!(found, wanted, "{step}");

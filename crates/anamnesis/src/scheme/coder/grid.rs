@@ -1,10 +1,10 @@
-//! The geometry of scales: which scale belongs to which element.
+//! The geometry of scales: which scale applies to which element.
 
 use std::ops::Range;
 
 use crate::catalog::dtype::elements;
 
-/// How a configuration, or the shapes alone, arrange the scales of a weight.
+/// The arrangement of the scales of a weight, from the configuration or from the shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Arrangement {
     /// One scale.
@@ -15,11 +15,11 @@ pub(crate) enum Arrangement {
     Column,
     /// One per matrix of a stack.
     Matrix,
-    /// One per block of this many rows and columns.
+    /// One per block of these rows and columns.
     Block(u64, u64),
 }
 
-/// Scales laid over a stack of matrices: each matrix has a grid of its own, whose last blocks may be cut off.
+/// A grid of scales over a stack of matrices. Each matrix has its own grid, whose last blocks may be partial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Grid {
     /// Rows of one matrix.
@@ -34,11 +34,11 @@ pub(crate) struct Grid {
     pub arrangement: Arrangement,
 }
 
-/// The block size of DeepSeek's format, assumed where nothing else is said.
-const USUAL_BLOCK: u64 = 128;
+/// The default block size, that of DeepSeek's format.
+const DEFAULT_BLOCK: u64 = 128;
 
 impl Grid {
-    /// One scale for everything.
+    /// A single scale for all elements.
     pub(crate) fn single(total: u64) -> Self {
         Self::new(1, total, 1, total, Arrangement::Tensor)
     }
@@ -50,20 +50,21 @@ impl Grid {
         Self { rows, cols, block_rows, block_cols, grid_cols, grid_rows, arrangement }
     }
 
-    /// Index of the row of scales that serves this row of the whole stack.
+    /// The index of the row of scales for a row, counted over the whole stack.
     pub(crate) fn scale_row(&self, row: u64) -> u64 {
         (row / self.rows) * self.grid_rows + (row % self.rows) / self.block_rows
     }
 
-    /// The rows after `row` (counted from it) that share its row of scales.
+    /// The number of rows from `row` on that share its row of scales.
     pub(crate) fn rows_left_in_block(&self, row: u64) -> u64 {
         let inside = row % self.rows;
         let end = (inside / self.block_rows + 1) * self.block_rows;
         end.min(self.rows) - inside
     }
 
-    /// The scales that these elements need, counted through the whole grid. A tile that cuts long rows needs the scales
-    /// of its pieces only; they follow each other where the next row begins the next row of scales.
+    /// The scales that these elements need, counted over the whole grid. Elements in one row, or in two adjacent rows
+    /// with different rows of scales, need only the scales from the first to the last element; otherwise whole rows of
+    /// scales are returned.
     pub(crate) fn span(&self, elements: &Range<u64>) -> Range<u64> {
         let &Self { cols, block_cols, grid_cols, .. } = self;
         let last = elements.end.saturating_sub(1).max(elements.start);
@@ -76,8 +77,8 @@ impl Grid {
         scale_rows.0 * grid_cols..(scale_rows.1 + 1) * grid_cols
     }
 
-    /// Lays scales of shape `scale` over a weight of shape `weight`. With a configuration only its arrangements are
-    /// accepted; without one, those that the shapes leave no doubt about.
+    /// The grid of scales of shape `scale` over a weight of shape `weight`. With a configuration only its arrangements
+    /// are accepted; without one, only an arrangement that the shapes determine.
     pub(crate) fn resolve(weight: &[usize], scale: &[usize], configured: &[Arrangement]) -> Result<Self, String> {
         let shape = Shape::of(weight);
         let total = elements(weight).unwrap_or(u64::MAX);
@@ -107,7 +108,7 @@ impl Grid {
 
 /// A weight's shape as a stack of matrices.
 struct Shape<'a> {
-    /// Dimensions of the stack.
+    /// The dimensions of the stack.
     stack: &'a [usize],
     rows: u64,
     cols: u64,
@@ -128,20 +129,21 @@ impl<'a> Shape<'a> {
         self.stack.iter().map(|&dim| dim as u64).chain(rest.iter().copied()).collect()
     }
 
-    /// Whether scales of this arrangement are stored in this shape.
+    /// Whether scales of this arrangement may have this shape.
     fn accepts(&self, arrangement: Arrangement, scale: &[usize]) -> bool {
         match arrangement {
-            // Any number of ones is one value; a hostile file may have millions of them, so they are not listed.
+            // Any number of dimensions of 1 is one value. A hostile file may have millions of them, so they are not
+            // enumerated.
             Arrangement::Tensor => scale.len() <= self.rank.max(2) && scale.iter().all(|&dim| dim == 1),
             _ => self.scale_shapes(arrangement).iter().any(|expected| same_shape(expected, scale)),
         }
     }
 
-    /// The shapes in which scales of this arrangement are usually stored, the most usual one first.
+    /// The shapes that scales of this arrangement may have, the most common first.
     fn scale_shapes(&self, arrangement: Arrangement) -> Vec<Vec<u64>> {
         match arrangement {
             Arrangement::Tensor => vec![Vec::new(), vec![1]],
-            // A vector has no rows of its own.
+            // A vector has no rows.
             Arrangement::Row | Arrangement::Column | Arrangement::Block(..) if self.rank < 2 => Vec::new(),
             Arrangement::Column => vec![self.stacked(&[1, self.cols]), self.stacked(&[self.cols, 1])],
             Arrangement::Row => {
@@ -156,15 +158,16 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// What the shapes alone can mean, without guessing a block size that only happens to divide.
+    /// The possible arrangements without a configuration. A block size that merely happens to divide the shape is not
+    /// guessed.
     fn plain_candidates(&self, scale: &[usize]) -> Vec<Arrangement> {
         let mut candidates = vec![
             Arrangement::Tensor,
             Arrangement::Row,
-            Arrangement::Block(USUAL_BLOCK, USUAL_BLOCK),
+            Arrangement::Block(DEFAULT_BLOCK, DEFAULT_BLOCK),
             Arrangement::Matrix,
         ];
-        // Groups along a row: as many scale rows as rows, and a power of two of columns for each scale.
+        // Groups along a row: a row of scales per row, and a power of two of columns per scale.
         if let Some(groups) = scale.last().map(|&groups| groups as u64).filter(|&groups| groups > 1)
             && self.cols.is_multiple_of(groups)
             && (self.cols / groups).is_power_of_two()
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_alone_tell_the_arrangement() {
+    fn shapes_alone_determine_the_arrangement() {
         use Arrangement::{Block, Matrix, Row, Tensor};
         assert_eq!(arrangement(&[64, 96], &[]), Some(Tensor));
         assert_eq!(arrangement(&[64, 96], &[1]), Some(Tensor));

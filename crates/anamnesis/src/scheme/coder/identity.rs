@@ -1,8 +1,9 @@
-//! What makes two coders the same: all that their bytes depend on.
+//! The identity of a coder: all settings that its output depends on.
 
 use std::hash::{Hash, Hasher};
 
-/// Tells what it is to a hasher. Whatever can be hashed has this; coders derive `Hash` over all of their settings.
+/// An object-safe `Hash` that includes the type. It is implemented for every hashable type; coders derive `Hash` over
+/// all their settings.
 pub(crate) trait Identity {
     fn identify(&self, hasher: &mut dyn Hasher);
 }

@@ -1,4 +1,4 @@
-//! A decoder that another stands around, asked for any range of its values.
+//! A decoder that is wrapped by another one, which may request any range of its values.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -10,12 +10,12 @@ use super::filled::filled;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
-/// A decoder with the values it has, and the place of its parts among those of the whole.
+/// A wrapped decoder, its number of values, and the position of its parts among the parts of the wrapper.
 #[derive(Clone)]
 pub(crate) struct Inner {
     pub(crate) decoder: Arc<dyn TileDecoder>,
     pub(crate) elements: u64,
-    /// The place of its first part.
+    /// The index of its first part.
     pub(crate) first_part: usize,
 }
 
@@ -27,13 +27,13 @@ impl Hash for Inner {
 }
 
 impl Inner {
-    /// The range that must be decoded to have this one: the decoder is cut at multiples of its granule only.
+    /// The range extended to multiples of the decoder's granule.
     fn widened(&self, range: &Range<u64>) -> Range<u64> {
         let granule = self.decoder.granule().max(1);
         range.start / granule * granule..range.end.next_multiple_of(granule).min(self.elements)
     }
 
-    /// The windows of a range.
+    /// Appends the windows of a range.
     pub(crate) fn windows(&self, range: &Range<u64>, windows: &mut Vec<Window>) {
         let first = windows.len();
         self.decoder.windows(self.widened(range), windows);
@@ -42,7 +42,7 @@ impl Inner {
         }
     }
 
-    /// Decodes a range into `out`, all of it, from the first of `inputs`, and gives those behind.
+    /// Decodes a range into `out` and fills it. Uses the first of `inputs`, and returns the rest.
     pub(crate) fn decode<'i, 'b>(
         &self,
         range: &Range<u64>,
@@ -69,7 +69,7 @@ impl Inner {
     }
 }
 
-/// Bytes of each element of a tile that goes to `out`: of a value, or one where elements are bytes.
-pub(crate) fn bytes_of_each(elements: &Range<u64>, out: &[u8]) -> usize {
+/// The bytes per element of the output `out`: those of the target type, or one if the elements are bytes.
+pub(crate) fn element_bytes(elements: &Range<u64>, out: &[u8]) -> usize {
     out.len() / (elements.end - elements.start).max(1) as usize
 }

@@ -1,8 +1,8 @@
-//! Decoding by the arithmetic of a scheme's own library, where that is not F32 and one rounding at the end.
+//! Decoding by the arithmetic of a scheme's own library, if it differs from F32 with one rounding at the end.
 //!
-//! Most libraries calculate in the type of their scales. A product of a code and a scale is the same in F32, so that
-//! only its result has to be rounded ([`AsLibrary::In`]); where there are several operations each is rounded
-//! ([`AsLibrary::Otherwise`]).
+//! Most libraries calculate in the type of their scales. A single product of code and scale is exact in F32, so only
+//! its result is rounded to that type ([`LibraryArithmetic::RoundedTo`]); with several operations, each result is
+//! rounded ([`LibraryArithmetic::Decoder`]).
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -11,36 +11,36 @@ use std::sync::Arc;
 use anamnesis_kernels::float::{bf16, f16};
 
 use super::context::Context;
-use super::decoder::{AsLibrary, Prepare, Prepared, Recipe, TileDecoder, Window};
+use super::decoder::{LibraryArithmetic, Prepare, Prepared, Recipe, TileDecoder, Window};
 use super::filled::filled;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
 impl Recipe {
-    /// The recipe by the arithmetic of the scheme's library.
+    /// The recipe of a decoder with the arithmetic of the scheme's library.
     pub(in crate::scheme) fn by_library(self) -> Self {
         match self {
-            Self::Ready(decoder) => Self::Ready(as_library(decoder)),
-            Self::Deferred(prepare) => Self::Deferred(Arc::new(ByLibrary(prepare))),
+            Self::Ready(decoder) => Self::Ready(library_arithmetic(decoder)),
+            Self::Deferred(prepare) => Self::Deferred(Arc::new(LibraryPrepare(prepare))),
         }
     }
 }
 
-fn as_library(decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
-    match decoder.as_library() {
-        AsLibrary::Same => decoder,
-        AsLibrary::In(first) => Rounded::to(first, decoder),
-        AsLibrary::Otherwise(decoder) => decoder,
+fn library_arithmetic(decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
+    match decoder.library_arithmetic() {
+        LibraryArithmetic::Same => decoder,
+        LibraryArithmetic::RoundedTo(first) => Rounded::to(first, decoder),
+        LibraryArithmetic::Decoder(decoder) => decoder,
     }
 }
 
-/// Makes a decoder of the library's arithmetic.
-struct ByLibrary(Arc<dyn Prepare>);
+/// Builds a decoder with the library's arithmetic.
+struct LibraryPrepare(Arc<dyn Prepare>);
 
-impl Prepare for ByLibrary {
+impl Prepare for LibraryPrepare {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         let prepared = self.0.prepare(read)?;
-        Ok(Prepared { decoder: as_library(prepared.decoder), ..prepared })
+        Ok(Prepared { decoder: library_arithmetic(prepared.decoder), ..prepared })
     }
 
     fn describe(&self) -> String {
@@ -48,32 +48,33 @@ impl Prepare for ByLibrary {
     }
 }
 
-/// Rounds to one type first, then to the output: always, or as the scheme's library does.
+/// Wraps a decoder and rounds its values to one type before they are rounded to the output type.
 pub(crate) struct Rounded {
     decoder: Arc<dyn TileDecoder>,
     first: TargetDtype,
-    is_of_library: bool,
+    /// Whether the rounding applies only to decoding by the library's arithmetic.
+    library_only: bool,
 }
 
 impl Rounded {
-    /// A decoder whose results are of this type, whatever is asked for.
+    /// Rounds to `first` whatever output type is requested.
     pub(crate) fn to(first: TargetDtype, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
         match first {
             TargetDtype::F32 => decoder,
-            TargetDtype::BF16 | TargetDtype::F16 => Arc::new(Self { decoder, first, is_of_library: false }),
+            TargetDtype::BF16 | TargetDtype::F16 => Arc::new(Self { decoder, first, library_only: false }),
         }
     }
 
-    /// A decoder whose library calculates in F32 and gives this type, not what the decoder would say.
+    /// Rounds to `first` only in the library's arithmetic, in place of the inner decoder's own library arithmetic.
     pub(crate) fn in_library(first: TargetDtype, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
-        Arc::new(Self { decoder, first, is_of_library: true })
+        Arc::new(Self { decoder, first, library_only: true })
     }
 }
 
 impl Hash for Rounded {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.decoder.identify(hasher);
-        (self.first, self.is_of_library).hash(hasher);
+        (self.first, self.library_only).hash(hasher);
     }
 }
 
@@ -98,10 +99,11 @@ impl TileDecoder for Rounded {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        if self.is_of_library {
+        if self.library_only {
             return self.decoder.decode(elements, inputs, target, out, context);
         }
-        // The first type takes two bytes. They go where they will be, or into the upper half, and widen from below.
+        // Values of `first` have two bytes. For an output of F32 they are decoded into the upper half of `out` and
+        // widened in place from the front.
         let start = if target == TargetDtype::F32 { out.len() / 2 } else { 0 };
         let end = start + 2 * (elements.end - elements.start) as usize;
         filled(self.decoder.decode(elements, inputs, self.first, &mut out[start..end], context)?, end - start)?;
@@ -128,10 +130,10 @@ impl TileDecoder for Rounded {
         self.decoder.describe()
     }
 
-    fn as_library(&self) -> AsLibrary {
-        match self.is_of_library {
-            true => AsLibrary::Otherwise(Self::to(self.first, self.decoder.clone())),
-            false => AsLibrary::Same,
+    fn library_arithmetic(&self) -> LibraryArithmetic {
+        match self.library_only {
+            true => LibraryArithmetic::Decoder(Self::to(self.first, self.decoder.clone())),
+            false => LibraryArithmetic::Same,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Decoders and encoders of tiles, and the nouns they share: windows, grids of scales, codes as data.
+//! The decoder and encoder interfaces, and the types that schemes share: windows, grids of scales, integer codes, ggml
+//! blocks.
 
 mod blocks;
 mod byte_tiles;
@@ -19,20 +20,21 @@ mod transposed;
 mod vanished;
 pub(crate) mod words;
 
-pub(crate) use blocks::{FourBitFloats, OF_INPUTS, Reciprocals, ToGgmlBlocks};
+pub(crate) use blocks::{FourBitFloats, INPUT_SCALES, Reciprocals, ToGgmlBlocks};
 pub(crate) use byte_tiles::ByteTiles;
 pub use coding::{Coding, Evidence};
 pub(crate) use context::Context;
 pub(crate) use decoder::{
-    AsLibrary, Blocked, Codes, Prepare, Prepared, Recipe, TileDecoder, Window, held_as, rounded, row_granule,
+    Codes, GgmlBlocks, LibraryArithmetic, Prepare, Prepared, Recipe, TileDecoder, Window, rounded, rounded_to,
+    row_granule,
 };
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
 pub(crate) use field_order::{FieldOrder, InFieldOrder};
 pub(crate) use filled::{filled, mishandled};
 pub(crate) use grid::{Arrangement, Grid};
 pub(crate) use identity::Identity;
-pub(crate) use inner::{Inner, bytes_of_each};
-pub(crate) use integers::{CodeOrder, Integers, MadeIntegers, Zeros};
+pub(crate) use inner::{Inner, element_bytes};
+pub(crate) use integers::{CodeOrder, EncodedIntegers, Integers, OffsetLayout};
 pub(crate) use library::Rounded;
 pub(crate) use plain::PlainDecoder;
 pub(crate) use scale::{ScaleOp, ScaleType};

@@ -1,5 +1,5 @@
-//! Tensors that are stored as ordinary floats, read like any other: widened to `f32`, which only F64 does not survive
-//! unchanged, and rounded to the output type.
+//! Tensors that are stored in an ordinary float type: values are widened to F32 (F64 is rounded to it) and then rounded
+//! to the output type.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::scale::ScaleType;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 
-/// Reads F32, F16, BF16 and F64.
+/// Decodes F32, F16, BF16 and F64.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct PlainDecoder {
     dtype: Dtype,
@@ -22,7 +22,7 @@ pub(crate) struct PlainDecoder {
 }
 
 impl PlainDecoder {
-    /// The decoder of tensors stored as `dtype`, where that is an ordinary float type.
+    /// The decoder of tensors of type `dtype`; `None` if it is not an ordinary float type.
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         let narrow = ScaleType::of_float(dtype);
         (narrow.is_some() || dtype == Dtype::F64).then_some(Self { dtype, narrow })
@@ -51,7 +51,7 @@ impl TileDecoder for PlainDecoder {
         let values = context.floats((elements.end - elements.start) as usize);
         match self.narrow {
             Some(narrow) => narrow.widen(level, inputs[0], values)?,
-            // As torch does: to F32 first, whatever comes after it.
+            // Rounded to F32 first, like torch, whatever the output type.
             None => {
                 filled(inputs[0].len() / 8, values.len())?;
                 for (value, bytes) in values.iter_mut().zip(inputs[0].as_chunks::<8>().0) {
@@ -69,7 +69,7 @@ impl TileDecoder for PlainDecoder {
     fn widen(&self, inputs: &[&[u8]], out: &mut [f32], level: Level) -> Result<usize> {
         match (self.narrow, inputs) {
             (Some(narrow), [bytes]) => narrow.widen(level, bytes, out).map(|()| out.len()),
-            _ => Err(mishandled("other windows than")),
+            _ => Err(mishandled("other windows than it asked for")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The types that scales and offsets are stored in.
+//! The stored types of scales and offsets, and the global scale's operation.
 
 use anamnesis_kernels::chosen::{self, Rounded};
 use anamnesis_kernels::{self as kernels, Level, TopExponent};
@@ -7,21 +7,21 @@ use super::filled::filled;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 
-/// A type of scales or offsets.
+/// The stored type of scales or offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ScaleType {
     F32,
     Bf16,
     F16,
     E8m0,
-    /// A power of two as a biased exponent in a byte.
+    /// A biased exponent in a byte, of which 255 is infinity; `E8m0` has NaN there.
     Exponent,
     E4m3,
     I8,
 }
 
 impl ScaleType {
-    /// Scales stored as this type, powers of two included.
+    /// The scale type of a dtype: a float type, or a power of two in a byte.
     pub(crate) fn of(dtype: Dtype) -> Option<Self> {
         match dtype {
             Dtype::F8E8M0 => Some(Self::E8m0),
@@ -30,7 +30,7 @@ impl ScaleType {
         }
     }
 
-    /// Scales stored as an ordinary float type.
+    /// The scale type of an ordinary float type.
     pub(crate) fn of_float(dtype: Dtype) -> Option<Self> {
         match dtype {
             Dtype::F32 => Some(Self::F32),
@@ -48,7 +48,7 @@ impl ScaleType {
         }
     }
 
-    /// Little-endian values as `f32`, as many as `out` takes.
+    /// Widens little-endian values to `f32` until `out` is full.
     pub(crate) fn widen(self, level: Level, bytes: &[u8], out: &mut [f32]) -> Result<()> {
         let written = match self {
             Self::F32 => kernels::widen_f32(level, bytes, out),
@@ -65,14 +65,14 @@ impl ScaleType {
         filled(written, out.len())
     }
 
-    /// Values as little-endian bytes, the nearest of this type, as many as `out` takes; how many bytes that are. Powers
-    /// of two are taken for what they are.
+    /// Rounds values to this type and writes them as little-endian bytes until `out` is full. Returns how many bytes
+    /// were written. For the power-of-two types, the values must be powers of two.
     pub(crate) fn narrow(self, level: Level, values: &[f32], out: &mut [u8]) -> usize {
         match self {
             Self::F32 => chosen::round_slice(level, Rounded::F32, values, out),
             Self::Bf16 => chosen::round_slice(level, Rounded::Bf16, values, out),
             Self::F16 => chosen::round_slice(level, Rounded::F16, values, out),
-            // 2^-127, the only power that is no normal number, has no exponent: its byte is 0 too.
+            // 2^-127 is subnormal, and its exponent field is 0, as its byte must be.
             Self::E8m0 | Self::Exponent => {
                 out.iter_mut().zip(values).for_each(|(out, value)| *out = (value.to_bits() >> 23) as u8);
                 out.len().min(values.len())
@@ -85,7 +85,7 @@ impl ScaleType {
         }
     }
 
-    /// The type of the same name.
+    /// The scale type of an output type.
     pub(crate) const fn of_target(dtype: TargetDtype) -> Self {
         match dtype {
             TargetDtype::BF16 => Self::Bf16,
@@ -95,11 +95,11 @@ impl ScaleType {
     }
 }
 
-/// What a global scale does to the scales below it.
+/// Whether block scales are multiplied or divided by the global scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ScaleOp {
-    /// Multiplies them, as ggml's does.
+    /// Multiplied, as in ggml.
     Multiply,
-    /// Divides them.
+    /// Divided.
     Divide,
 }

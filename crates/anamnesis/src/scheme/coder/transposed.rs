@@ -1,4 +1,4 @@
-//! Rows and columns exchanged, in every matrix of a stack.
+//! Transposing every matrix of a stack.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,36 +6,36 @@ use std::sync::Arc;
 use super::context::Context;
 use super::decoder::{Prepare, Prepared, Recipe, TileDecoder, Window};
 use super::filled::{filled, mishandled};
-use super::inner::{Inner, bytes_of_each};
+use super::inner::{Inner, element_bytes};
 use super::plain::PlainDecoder;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::{AnamnesisError, Result};
 
-/// Output bytes of a tile: stored rows are read piece by piece, and longer pieces cost less.
+/// Output bytes per tile. Stored rows are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 1 << 20;
 
-/// Largest quantised matrix that is transposed: it is decoded whole.
-const MAX_TURNED_VALUES: usize = 1 << 26;
+/// The largest quantised matrix that is transposed, because it is decoded in one tile.
+const MAX_TRANSPOSED_VALUES: usize = 1 << 26;
 
-/// Matrices of `rows` by `cols` that become `cols` by `rows`.
+/// Wraps a decoder and transposes its matrices of `rows` by `cols`.
 #[derive(Hash)]
 pub(crate) struct Transposed {
     pub(crate) inner: Inner,
     pub(crate) rows: u64,
     pub(crate) cols: u64,
-    /// The type of what is stored as ordinary numbers, whose columns can be read by themselves.
+    /// The type of unquantised values, of which single columns can be read.
     pub(crate) stored: Option<(Dtype, PlainDecoder)>,
 }
 
 impl Transposed {
-    /// A matrix of this shape, transposed. `stored` is its type where it is stored as ordinary numbers.
+    /// Transposes a matrix of this shape. `stored` is its type if it is not quantised.
     pub(crate) fn around(decoder: Arc<dyn TileDecoder>, [rows, cols]: [usize; 2], stored: Option<Dtype>) -> Self {
         let (rows, cols) = (rows as u64, cols as u64);
         let stored = stored.and_then(|dtype| Some((dtype, PlainDecoder::of(dtype)?)));
         Self { inner: Inner { decoder, elements: rows * cols, first_part: 0 }, rows, cols, stored }
     }
 
-    /// The matrices that a range of output elements is in, with the columns of each.
+    /// The matrices that a range of output elements covers, with the range of stored columns of each.
     fn strips(&self, elements: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
         let (rows, cols) = (self.rows.max(1), self.cols.max(1));
         let (mut at, end) = (elements.start / rows, elements.end / rows);
@@ -49,9 +49,9 @@ impl Transposed {
 }
 
 impl Recipe {
-    /// The recipe of a layer whose class stores its weight transposed, while its quantised form does not: it is
-    /// transposed back. `outputs` is the length of its bias, where it has one.
-    pub(crate) fn turned(self, shape: &[usize], outputs: Option<usize>) -> Result<(Self, Vec<usize>)> {
+    /// The recipe and shape of a `Conv1D` weight: it is quantised in the orientation of a linear layer, and the class
+    /// stores it transposed. `outputs` is the length of its bias, if it has one.
+    pub(crate) fn transposed(self, shape: &[usize], outputs: Option<usize>) -> Result<(Self, Vec<usize>)> {
         match self {
             Self::Ready(decoder) => {
                 let [rows, cols] = stored_as_linear(shape, outputs)?;
@@ -65,14 +65,14 @@ impl Recipe {
     }
 }
 
-/// The shape of a quantised matrix, which must be that of a linear layer: a row for every output.
+/// The shape of a quantised matrix, which must be that of a linear layer, with a row per output.
 fn stored_as_linear(shape: &[usize], outputs: Option<usize>) -> Result<[usize; 2]> {
     let &[rows, cols] = shape else {
         return Err(AnamnesisError::parse(format!("shape {shape:?}; a layer of the class Conv1D has a matrix")));
     };
-    if rows.saturating_mul(cols) > MAX_TURNED_VALUES {
-        let message = format!("{rows} by {cols} values are to be turned, {MAX_TURNED_VALUES} are allowed");
-        return Err(AnamnesisError::limit("MAX_TURNED_VALUES", message));
+    if rows.saturating_mul(cols) > MAX_TRANSPOSED_VALUES {
+        let message = format!("{rows} by {cols} values are to be transposed, {MAX_TRANSPOSED_VALUES} are allowed");
+        return Err(AnamnesisError::limit("MAX_TRANSPOSED_VALUES", message));
     }
     match outputs.filter(|outputs| *outputs != rows) {
         None => Ok([rows, cols]),
@@ -82,7 +82,7 @@ fn stored_as_linear(shape: &[usize], outputs: Option<usize>) -> Result<[usize; 2
     }
 }
 
-/// A weight that is transposed once its shape is known.
+/// A weight that is transposed after its companions have been read.
 struct TransposedLater {
     inner: Arc<dyn Prepare>,
     outputs: Option<usize>,
@@ -132,7 +132,7 @@ impl TileDecoder for Transposed {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let each = bytes_of_each(&elements, out);
+        let each = element_bytes(&elements, out);
         let mut all = context.lend(out.len());
         if self.stored.is_none() {
             self.inner.decode(&elements, inputs, target, &mut all, context)?;
@@ -142,11 +142,11 @@ impl TileDecoder for Transposed {
             let count = self.rows * (columns.end - columns.start);
             let place = done..done + count as usize * each;
             if let Some((_, decoder)) = &self.stored {
-                let input = inputs.get(index).ok_or_else(|| mishandled("fewer windows than"))?;
+                let input = inputs.get(index).ok_or_else(|| mishandled("fewer windows than it asked for"))?;
                 let written = decoder.decode(0..count, &[input], target, &mut all[place.clone()], context)?;
                 filled(written, place.len())?;
             }
-            turn(&all[place.clone()], self.rows as usize, each, &mut out[place.clone()]);
+            transpose(&all[place.clone()], self.rows as usize, each, &mut out[place.clone()]);
             done = place.end;
         }
         context.take_back(all);
@@ -158,19 +158,19 @@ impl TileDecoder for Transposed {
     }
 }
 
-/// Exchanges rows and columns of a matrix of `rows` rows, whose values take `each` bytes.
-fn turn(from: &[u8], rows: usize, each: usize, into: &mut [u8]) {
+/// Transposes a matrix of `rows` rows with `each` bytes per value.
+fn transpose(from: &[u8], rows: usize, each: usize, into: &mut [u8]) {
     match each {
-        2 => turn_values::<2>(from, rows, into),
-        4 => turn_values::<4>(from, rows, into),
+        2 => transpose_values::<2>(from, rows, into),
+        4 => transpose_values::<4>(from, rows, into),
         _ => {}
     }
 }
 
-/// Values on a side of the squares that are transposed together, so that both sides stay in the caches.
+/// The side length of the squares that are transposed at a time, so that source and destination stay in the L1 cache.
 const SQUARE: usize = 32;
 
-fn turn_values<const EACH: usize>(from: &[u8], rows: usize, into: &mut [u8]) {
+fn transpose_values<const EACH: usize>(from: &[u8], rows: usize, into: &mut [u8]) {
     let (from, into) = (from.as_chunks::<EACH>().0, into.as_chunks_mut::<EACH>().0);
     let cols = from.len() / rows.max(1);
     for top in (0..rows).step_by(SQUARE) {

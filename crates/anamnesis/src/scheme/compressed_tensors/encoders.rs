@@ -132,12 +132,12 @@ fn decoder(codes: Codes, strategy: Strategy, grid: Grid, cols: u64, scale: Scale
         Codes::Mxfp4 => (Meaning::E2m1, Offsets::None, "MXFP4".to_owned()),
         Codes::Nvfp4 => (Meaning::E2m1, Offsets::None, "NVFP4".to_owned()),
     };
-    let whole = GlobalScale { takes: ScaleOp::Divide, per_matrix: false, step: Step::F32, library: Step::F32 };
+    let global = GlobalScale { op: ScaleOp::Divide, per_matrix: false, step: Step::F32, library: Step::F32 };
     Arc::new(Grouped {
         layout: layout(codes, cols),
         meaning,
         grid,
-        scales: Scales { kind: scale, whole: (codes == Codes::Nvfp4).then_some(whole) },
+        scales: Scales { kind: scale, global: (codes == Codes::Nvfp4).then_some(global) },
         offsets,
         is_indexed: false,
         arithmetic: Arithmetic::default(),

@@ -71,7 +71,7 @@ pub(super) fn fp4_weight(claims: &Claims<'_>, parts: &Parts, spec: Option<&Spec>
     let strategy = Strategy::Group(group);
     rows.check_scale(scale, strategy)?;
     let mut ids = vec![parts.codes, scale_id];
-    let whole = match kind.has_global_scale {
+    let global = match kind.has_global_scale {
         false => {
             parts.refuse(claims, kind.format, &[parts.global_scale])?;
             None
@@ -85,14 +85,14 @@ pub(super) fn fp4_weight(claims: &Claims<'_>, parts: &Parts, spec: Option<&Spec>
             ids.push(id);
             // The library calculates in BF16 if the global scale is a scalar, and in F32 if it is a vector.
             let library = if global.shape.is_empty() { Step::Bf16 } else { Step::F32 };
-            Some(GlobalScale { takes: ScaleOp::Divide, per_matrix: false, step: Step::F32, library })
+            Some(GlobalScale { op: ScaleOp::Divide, per_matrix: false, step: Step::F32, library })
         }
     };
     let decoder = Grouped {
         layout: Layout::bytes(4, cols),
         meaning: Meaning::E2m1,
         grid: rows.grid(cols, strategy, &scale.shape)?,
-        scales: Scales { kind: kind.scale, whole },
+        scales: Scales { kind: kind.scale, global },
         offsets: Offsets::None,
         is_indexed: false,
         arithmetic: Arithmetic::default(),

@@ -31,7 +31,7 @@ pub(super) fn byte_weight(claims: &Claims<'_>, parts: &Parts, spec: &Spec) -> Re
         layout: Layout::bytes(8, cols),
         meaning: Meaning::Signed,
         grid: rows.grid(cols, spec.strategy, &scale.shape)?,
-        scales: Scales { kind: float_scale(scale)?, whole: None },
+        scales: Scales { kind: float_scale(scale)?, global: None },
         offsets: match zero_point {
             Some(_) => Offsets::Stored { kind: ScaleType::I8, plus: 0 },
             None => Offsets::None,

@@ -193,7 +193,7 @@ impl Geometry {
             layout: if dense { Layout::words(bits, cols) } else { Layout::padded_words(bits, cols) },
             meaning: Meaning::Unsigned,
             grid: self.rows.grid(cols, self.strategy, &self.scale_shape)?,
-            scales: Scales { kind: self.scale, whole: None },
+            scales: Scales { kind: self.scale, global: None },
             offsets: match self.zero_points {
                 ZeroPoints::Middle => Offsets::Constant(middle),
                 ZeroPoints::Bytes => Offsets::Stored { kind: ScaleType::I8, plus: middle },

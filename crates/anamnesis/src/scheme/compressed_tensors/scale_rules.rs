@@ -18,7 +18,7 @@
 use anamnesis_kernels::{E4m3, Format8};
 
 use crate::catalog::TargetDtype;
-use crate::scheme::coder::held_as;
+use crate::scheme::coder::rounded_to;
 use crate::scheme::grouped::{Extremes, Group, Groups, ScaleRule};
 
 /// The epsilon of E4M3, which replaces a scale of zero.
@@ -50,53 +50,53 @@ pub(super) enum Rule {
 }
 
 impl ScaleRule for Rule {
-    fn is_sided(&self) -> bool {
+    fn needs_extremes(&self) -> bool {
         matches!(self, Self::Sided { .. })
     }
 
-    fn whole(&self, all: Extremes) -> Option<f32> {
+    fn global_scale(&self, all: Extremes) -> Option<f32> {
         let Self::Nvfp4(dtype) = *self else { return None };
         let smallest = if dtype == TargetDtype::F16 { SMALLEST_F16 } else { f32::MIN_POSITIVE };
         // torch divides a number by a tensor as number × (1 / tensor).
-        let inverse = held_as(1.0 / all.magnitude().max(smallest), dtype);
-        let whole = held_as(inverse * (LARGEST_E4M3 * LARGEST_E2M1), dtype);
-        Some(if whole.is_finite() { whole } else { 1.0 })
+        let inverse = rounded_to(1.0 / all.magnitude().max(smallest), dtype);
+        let global = rounded_to(inverse * (LARGEST_E4M3 * LARGEST_E2M1), dtype);
+        Some(if global.is_finite() { global } else { 1.0 })
     }
 
-    fn group(&self, extremes: Extremes, whole: f32) -> Group {
+    fn group(&self, extremes: Extremes, global: f32) -> Group {
         match *self {
             Self::Middle { range, dtype } => Group::of(stored(extremes.magnitude() / (f32::from(range) / 2.0), dtype)),
             Self::Sided { bits, dtype } => {
                 let Extremes { low, high } = extremes.with(Extremes { low: 0.0, high: 0.0 });
                 let (lowest, range) = (-f32::from(1u16 << (bits - 1)), f32::from((1u16 << bits) - 1));
-                let scale = held_as(held_as(high - low, dtype) / range, dtype);
+                let scale = rounded_to(rounded_to(high - low, dtype) / range, dtype);
                 // If all values are zero, the scale is zero too, and so is the zero point.
                 let zero_point = match scale {
                     0.0 if low == 0.0 => 0.0,
-                    scale => held_as(lowest - held_as(low / scale, dtype), dtype),
+                    scale => rounded_to(lowest - rounded_to(low / scale, dtype), dtype),
                 };
                 let zero_point = nearest(zero_point.clamp(lowest, lowest + range));
                 Group { offset: zero_point, shift: zero_point, ..Group::of(stored(scale, dtype)) }
             }
             Self::Power { largest, dtype } => Group::of(power(extremes.magnitude(), largest, dtype)),
-            Self::Nvfp4(dtype) => nvfp4(extremes, whole, dtype),
+            Self::Nvfp4(dtype) => nvfp4(extremes, global, dtype),
         }
     }
 
-    fn groups(&self, whole: f32, groups: &mut Groups<'_>) {
+    fn groups(&self, global: f32, groups: &mut Groups<'_>) {
         match self {
-            Self::Nvfp4(TargetDtype::F32) => groups.each(|extremes| nvfp4(extremes, whole, TargetDtype::F32)),
-            Self::Nvfp4(TargetDtype::BF16) => groups.each(|extremes| nvfp4(extremes, whole, TargetDtype::BF16)),
-            _ => groups.each(|extremes| self.group(extremes, whole)),
+            Self::Nvfp4(TargetDtype::F32) => groups.each(|extremes| nvfp4(extremes, global, TargetDtype::F32)),
+            Self::Nvfp4(TargetDtype::BF16) => groups.each(|extremes| nvfp4(extremes, global, TargetDtype::BF16)),
+            _ => groups.each(|extremes| self.group(extremes, global)),
         }
     }
 }
 
 #[inline(always)]
-fn nvfp4(extremes: Extremes, whole: f32, dtype: TargetDtype) -> Group {
-    let scale = E4m3::decode(E4m3::encode(held_as(extremes.magnitude() / LARGEST_E2M1, dtype) * whole));
+fn nvfp4(extremes: Extremes, global: f32, dtype: TargetDtype) -> Group {
+    let scale = E4m3::decode(E4m3::encode(rounded_to(extremes.magnitude() / LARGEST_E2M1, dtype) * global));
     let scale = if scale == 0.0 { EPSILON_E4M3 } else { scale };
-    Group { factor: scale / whole, ..Group::of(scale) }
+    Group { factor: scale / global, ..Group::of(scale) }
 }
 
 /// The power-of-two scale of float codes whose largest power of two is 2^`largest`.
@@ -118,7 +118,7 @@ fn nearest(number: f32) -> f32 {
 
 /// A scale rounded to its type; zero becomes the epsilon of the type.
 fn stored(scale: f32, dtype: TargetDtype) -> f32 {
-    match held_as(scale, dtype) {
+    match rounded_to(scale, dtype) {
         0.0 => match dtype {
             TargetDtype::F32 => f32::EPSILON,
             TargetDtype::BF16 => 1.0 / 128.0,

@@ -114,7 +114,7 @@ impl TileEncoder for CastEncoder {
             let why = format!("value {index} is {value}, which would be infinite: E5M2 ends at 57344");
             return Err(AnamnesisError::parse(why));
         }
-        let [codes] = outs else { return Err(mishandled("other outputs than")) };
+        let [codes] = outs else { return Err(mishandled("other outputs than it asked for")) };
         Ok(kernels::group_codes(context.level(), goal, values, values.len(), &[1.0], &[], codes))
     }
 

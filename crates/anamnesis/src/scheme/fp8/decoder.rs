@@ -8,7 +8,7 @@ use anamnesis_kernels::chosen::{self as kernels, Float8, Rounded};
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 use crate::scheme::coder::{
-    Arrangement, AsLibrary, Context, Grid, ScaleType, TileDecoder, Window, mishandled, rounded, row_granule,
+    Arrangement, Context, Grid, LibraryArithmetic, ScaleType, TileDecoder, Window, mishandled, rounded, row_granule,
 };
 
 /// The eight-bit float formats.
@@ -136,7 +136,7 @@ impl TileDecoder for Fp8Decoder {
                 (*codes, &*widened)
             }
             ([codes, ..], _) => (*codes, &[1.0][..]),
-            ([], _) => return Err(mishandled("no codes, which")),
+            ([], _) => return Err(mishandled("no codes")),
         };
         Ok(self.run(level, rounded(target), elements, codes, scales, out))
     }
@@ -153,7 +153,7 @@ impl TileDecoder for Fp8Decoder {
         format!("FP8 {}, {arrangement}", self.format.name())
     }
 
-    fn as_library(&self) -> AsLibrary {
-        AsLibrary::in_type_of(self.scale)
+    fn library_arithmetic(&self) -> LibraryArithmetic {
+        LibraryArithmetic::in_type_of(self.scale)
     }
 }

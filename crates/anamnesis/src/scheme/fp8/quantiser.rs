@@ -101,7 +101,7 @@ fn weight(tensor: &Candidate<'_>) -> Option<GroupedEncoder> {
 struct Inverse;
 
 impl ScaleRule for Inverse {
-    fn group(&self, extremes: Extremes, _whole: f32) -> Group {
+    fn group(&self, extremes: Extremes, _global: f32) -> Group {
         let factor = Some((1.0 / extremes.magnitude()) * LARGEST).filter(|factor| factor.is_finite()).unwrap_or(1.0);
         Group { factor, ..Group::of(1.0 / factor) }
     }

@@ -8,7 +8,7 @@ use anamnesis_kernels::chosen::{BlockKernels, Rounded, blocks, nvfp4_times};
 
 use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
-use crate::scheme::coder::{Blocked, Codes, Context, FourBitFloats, ScaleOp, TileDecoder, Window, rounded};
+use crate::scheme::coder::{Codes, Context, FourBitFloats, GgmlBlocks, ScaleOp, TileDecoder, Window, rounded};
 use crate::scheme::repack::StoredBlocks;
 
 /// The kernels of a block type.
@@ -138,8 +138,8 @@ impl TileDecoder for GgmlDecoder {
 
     fn codes(&self) -> Codes {
         let Some(block) = FourBitFloats::of(self.block).map(FourBitFloats::block) else { return Codes::Own };
-        let whole = self.scales.map(|_| (1, ScaleOp::Multiply));
-        Codes::Blocks(Blocked { block, bytes: Arc::new(StoredBlocks { block }), whole, is_transposed: false })
+        let global = self.scales.map(|_| (1, ScaleOp::Multiply));
+        Codes::Blocks(GgmlBlocks { block, bytes: Arc::new(StoredBlocks { block }), global, is_transposed: false })
     }
 }
 

@@ -96,7 +96,7 @@ impl TileEncoder for BlockEncoder {
         context: &mut Context,
     ) -> Result<usize> {
         let level = context.level();
-        let [out] = outs else { return Err(mishandled("other outputs than")) };
+        let [out] = outs else { return Err(mishandled("other outputs than it asked for")) };
         let mut written = 0;
         let (mut row, mut values, mut out) = (range.start as usize / self.row, values, &mut **out);
         while !values.is_empty() {

@@ -102,10 +102,10 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
                 "{file} names a packing and a checkpoint_format that contradict it"
             )));
         }
-        (Some(AutoRoundPacking::GptqV1), _) => ZeroPointFormat::Known(ZeroPoints::OneMore),
+        (Some(AutoRoundPacking::GptqV1), _) => ZeroPointFormat::Known(ZeroPoints::PlusOne),
         (Some(AutoRoundPacking::GptqV2), _) => ZeroPointFormat::Known(ZeroPoints::Stored),
         (Some(AutoRoundPacking::Awq), _) => return Err(refused_format("AWQ")),
-        (None, Some("gptq")) => ZeroPointFormat::Known(ZeroPoints::OneMore),
+        (None, Some("gptq")) => ZeroPointFormat::Known(ZeroPoints::PlusOne),
         (None, Some(_)) => ZeroPointFormat::Known(ZeroPoints::Stored),
         (None, None) if matches!(config.method(), Some("gptq" | "gptq_marlin")) || is_auto_gptq => {
             ZeroPointFormat::Default
@@ -115,7 +115,7 @@ fn zeros(claims: &Claims<'_>, args: &Args<'_>, is_auto_gptq: bool) -> Result<Zer
         (None, None) => ZeroPointFormat::Unknown,
     };
     Ok(match config.gptq_format() {
-        Some(GptqFormat::V1) => ZeroPointFormat::Known(ZeroPoints::OneMore),
+        Some(GptqFormat::V1) => ZeroPointFormat::Known(ZeroPoints::PlusOne),
         Some(GptqFormat::V2) => ZeroPointFormat::Known(ZeroPoints::Stored),
         None => described,
     })

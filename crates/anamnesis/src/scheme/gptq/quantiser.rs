@@ -49,14 +49,14 @@ macro_rules! kinds {
 }
 
 kinds! {
-    "gptq-4bit" 4 true OneMore "4-bit weights in the layout of GPTQ, rounded to nearest";
-    "gptq-8bit" 8 true OneMore "8-bit weights in the layout of GPTQ, rounded to nearest";
-    "gptq-3bit" 3 true OneMore "3-bit weights in the layout of GPTQ, rounded to nearest";
-    "gptq-2bit" 2 true OneMore "2-bit weights in the layout of GPTQ, rounded to nearest";
-    "gptq-4bit-asym" 4 false OneMore "the same with zero points";
-    "gptq-8bit-asym" 8 false OneMore "the same with zero points";
-    "gptq-3bit-asym" 3 false OneMore "the same with zero points";
-    "gptq-2bit-asym" 2 false OneMore "the same with zero points";
+    "gptq-4bit" 4 true PlusOne "4-bit weights in the layout of GPTQ, rounded to nearest";
+    "gptq-8bit" 8 true PlusOne "8-bit weights in the layout of GPTQ, rounded to nearest";
+    "gptq-3bit" 3 true PlusOne "3-bit weights in the layout of GPTQ, rounded to nearest";
+    "gptq-2bit" 2 true PlusOne "2-bit weights in the layout of GPTQ, rounded to nearest";
+    "gptq-4bit-asym" 4 false PlusOne "the same with zero points";
+    "gptq-8bit-asym" 8 false PlusOne "the same with zero points";
+    "gptq-3bit-asym" 3 false PlusOne "the same with zero points";
+    "gptq-2bit-asym" 2 false PlusOne "the same with zero points";
     "gptq-4bit-v2" 4 true Stored "4-bit weights in the second layout of GPTQ";
     "gptq-8bit-v2" 8 true Stored "8-bit weights in the second layout of GPTQ";
     "gptq-3bit-v2" 3 true Stored "3-bit weights in the second layout of GPTQ";
@@ -184,11 +184,11 @@ struct Rule {
 }
 
 impl ScaleRule for Rule {
-    fn is_sided(&self) -> bool {
+    fn needs_extremes(&self) -> bool {
         true
     }
 
-    fn group(&self, extremes: Extremes, _whole: f32) -> Group {
+    fn group(&self, extremes: Extremes, _global: f32) -> Group {
         let Extremes { mut low, mut high } = extremes.with(Extremes { low: 0.0, high: 0.0 });
         let highest = f32::from((1u16 << self.bits) - 1);
         if self.symmetric {

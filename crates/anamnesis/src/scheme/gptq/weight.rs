@@ -86,14 +86,14 @@ pub(super) fn gptq_weight(
         grouping: Grouping::Runs(run),
         zeros: match zero_format {
             ZeroPointFormat::Known(zeros) => zeros,
-            ZeroPointFormat::Default | ZeroPointFormat::Unknown => ZeroPoints::OneMore,
+            ZeroPointFormat::Default | ZeroPointFormat::Unknown => ZeroPoints::PlusOne,
         },
         scale,
     };
     let shape = vec![outputs as usize, inputs as usize];
     let mut ids = vec![parts.qweight, zero_id, scale_id];
     let text = format!("GPTQ {bits}-bit, {}", describe_run(run, inputs));
-    let decoder = ColumnDecoder { matrix, is_planar: planar, dialect: Dialect::Usual, description: text };
+    let decoder = ColumnDecoder { matrix, is_planar: planar, dialect: Dialect::Default, description: text };
     ids.extend(parts.g_idx);
     // A format given by the caller takes precedence over the evidence of the zero points.
     let is_symmetric = description.symmetric == Some(true) && !planar && claims.config.gptq_format().is_none();
@@ -125,7 +125,7 @@ pub(super) fn gptq_weight(
             format: match zero_format {
                 _ if planar || description.planar => "gptq_p",
                 ZeroPointFormat::Known(ZeroPoints::Stored) => "gptq_v2",
-                ZeroPointFormat::Known(ZeroPoints::OneMore | ZeroPoints::OneMoreUnbounded) => "gptq",
+                ZeroPointFormat::Known(ZeroPoints::PlusOne | ZeroPoints::PlusOneUnbounded) => "gptq",
                 // Known after the zero points are read.
                 ZeroPointFormat::Default | ZeroPointFormat::Unknown => "gptq or gptq_v2",
             }
@@ -210,7 +210,7 @@ impl Prepare for Unprepared {
         if let (ZeroPointFormat::Known(known), true) = (self.zeros, self.is_symmetric) {
             let (stored, format) = match known {
                 ZeroPoints::Stored => (middle - 1.0, GptqFormat::V2),
-                ZeroPoints::OneMore | ZeroPoints::OneMoreUnbounded => (middle, GptqFormat::V1),
+                ZeroPoints::PlusOne | ZeroPoints::PlusOneUnbounded => (middle, GptqFormat::V1),
             };
             if common_zero_point(&read(ZERO_POINTS)?, matrix, decoder.is_planar) == Some(stored) {
                 let name = quoted(&self.name);

@@ -35,8 +35,8 @@ impl Grouped {
                 push(rows.start * row_bytes, (rows.end - rows.start) * row_bytes);
             }
         }
-        if let Some(whole) = self.scales.whole {
-            match whole.per_matrix {
+        if let Some(global) = self.scales.global {
+            match global.per_matrix {
                 false => push(0, 4),
                 true => {
                     let matrices = self.matrix_of(span.start)..self.matrix_of(span.end - 1) + 1;
@@ -114,17 +114,17 @@ impl Grouped {
             }
             Offsets::PackedDown { bits, dense } => self.unpack_down(span, bits, dense, next(), offsets),
         }
-        if let Some(whole) = self.scales.whole {
+        if let Some(global) = self.scales.global {
             let values = next().as_chunks::<4>().0;
-            let first = if whole.per_matrix { self.matrix_of(span.start) } else { 0 };
+            let first = if global.per_matrix { self.matrix_of(span.start) } else { 0 };
             for (scale, at) in scales.iter_mut().zip(span.clone()) {
-                let matrix = if whole.per_matrix { self.matrix_of(at) - first } else { 0 };
+                let matrix = if global.per_matrix { self.matrix_of(at) - first } else { 0 };
                 let value = values.get(matrix as usize).map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes));
-                *scale = match whole.takes {
+                *scale = match global.op {
                     ScaleOp::Multiply => *scale * value,
                     ScaleOp::Divide => *scale / value,
                 };
-                *scale = match whole.step {
+                *scale = match global.step {
                     Step::F32 => *scale,
                     Step::Bf16 => bf16::decode(bf16::encode(*scale)),
                     Step::F16 => f16::decode(f16::encode(*scale)),

@@ -10,8 +10,8 @@ use super::{Arithmetic, Formula, GlobalScale, Grouped, Layout, Meaning, Offsets,
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::{
-    AsLibrary, Blocked, CodeOrder, Codes, Context, FourBitFloats, Grid, Integers, ScaleOp, ScaleType, TileDecoder,
-    ToGgmlBlocks, Window, Zeros, filled, rounded, row_granule,
+    CodeOrder, Codes, Context, FourBitFloats, GgmlBlocks, Grid, Integers, LibraryArithmetic, OffsetLayout, ScaleOp,
+    ScaleType, TileDecoder, ToGgmlBlocks, Window, filled, rounded, row_granule,
 };
 
 /// The codes of a tile and what they are calculated with.
@@ -26,18 +26,18 @@ struct Tile<'a> {
 
 impl Grouped {
     /// Whether tiles may end inside of a row: codes begin a byte there, and groups begin a byte of codes.
-    fn is_cut(&self) -> bool {
+    fn may_cut_rows(&self) -> bool {
         let (cols, unit) = (self.grid.cols, self.layout.unit());
         let starts_bytes = self.grid.grid_cols == 1 || self.is_indexed || self.grid.block_cols.is_multiple_of(unit);
         let is_free = match self.layout {
             Layout::RowPairs => self.grid.block_cols == 1,
-            _ => self.is_spread(),
+            _ => self.needs_unpacking(),
         };
         row_granule(cols) < cols && cols.is_multiple_of(unit) && (starts_bytes || is_free)
     }
 
     /// Whether codes are rearranged first. Kernels read four-bit floats from nibbles only.
-    fn is_spread(&self) -> bool {
+    fn needs_unpacking(&self) -> bool {
         !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. })
     }
 
@@ -52,7 +52,7 @@ impl Grouped {
         let Range { start, end } = tile.elements;
         let (cols, block_cols, grid_cols) = (grid.cols, grid.block_cols, grid.grid_cols);
         let first_scale = self.span(&tile.elements).start;
-        let is_gapless = self.layout.is_gapless(cols) || (self.is_spread() && self.layout != Layout::RowPairs);
+        let is_gapless = self.layout.is_gapless(cols) || (self.needs_unpacking() && self.layout != Layout::RowPairs);
         // Without gaps in codes or groups the rows of a tile are one long row.
         let is_one_row = is_gapless && grid.block_rows == 1 && cols.is_multiple_of(block_cols) && !self.is_indexed;
         let (mut at, mut written) = (start, 0);
@@ -73,7 +73,7 @@ impl Grouped {
                     (scale, left.min(cols - col).min(inside), block_cols)
                 }
             };
-            let from = match self.is_spread() {
+            let from = match self.needs_unpacking() {
                 true if self.layout == Layout::RowPairs => {
                     let row_start = start.max(row * cols);
                     row_start - start + (at - row_start) / 2
@@ -114,11 +114,11 @@ impl Grouped {
         let (count, scales) = ((elements.end - elements.start) as usize, (span.end - span.start) as usize);
         let offsets = if self.offsets == Offsets::None { 0 } else { scales };
         let index = if self.is_indexed { self.grid.cols as usize } else { 0 };
-        let spread = if self.is_spread() { count } else { 0 };
-        let (floats, bytes, index) = context.all(scales + offsets, spread, index);
+        let unpacked = if self.needs_unpacking() { count } else { 0 };
+        let (floats, bytes, index) = context.scratch(scales + offsets, unpacked, index);
         let (scales, offsets) = floats.split_at_mut(scales);
-        let codes = if self.is_spread() {
-            self.layout.spread(level, self.grid.cols, &elements, &mut inputs, bytes)?;
+        let codes = if self.needs_unpacking() {
+            self.layout.unpack(level, self.grid.cols, &elements, &mut inputs, bytes)?;
             &*bytes
         } else {
             let (codes, rest) = inputs.split_first().map_or((&[][..], inputs), |(codes, rest)| (*codes, rest));
@@ -133,7 +133,7 @@ impl Grouped {
             }
         }
         let tile = Tile { elements, codes, map: self.meaning.map(), scales, offsets, index };
-        let packing = match (self.is_spread(), self.layout.bits()) {
+        let packing = match (self.needs_unpacking(), self.layout.bits()) {
             _ if self.meaning == Meaning::Signed => Packed::SignedBytes,
             (false, 2) => Packed::Bits2,
             (false, 3) => Packed::Bits3,
@@ -145,21 +145,21 @@ impl Grouped {
     }
 
     /// Its codes and scales as blocks of four-bit floats.
-    fn blocks(&self) -> Option<Blocked> {
+    fn blocks(&self) -> Option<GgmlBlocks> {
         let is_plain = self.offsets == Offsets::None && !self.is_indexed && self.arithmetic == Arithmetic::default();
         let is_float = matches!(self.meaning, Meaning::E2m1 | Meaning::E2m1NoMinusZero);
         let (kind, values) = match (self.scales.kind, self.grid.block_cols) {
-            (ScaleType::E8m0 | ScaleType::Exponent, 32) if self.scales.whole.is_none() => (FourBitFloats::Mxfp4, 32),
+            (ScaleType::E8m0 | ScaleType::Exponent, 32) if self.scales.global.is_none() => (FourBitFloats::Mxfp4, 32),
             (ScaleType::E4m3, 16) => (FourBitFloats::Nvfp4, 64),
             _ => return None,
         };
         let cols = self.grid.cols;
         let is_gapless = self.layout.is_gapless(cols) && self.grid.block_rows == 1 && cols.is_multiple_of(values);
         // Codes and scales are the first two parts, and the scale of scales is the next.
-        (is_plain && is_float && is_gapless).then(|| Blocked {
+        (is_plain && is_float && is_gapless).then(|| GgmlBlocks {
             block: kind.block(),
             bytes: Arc::new(ToGgmlBlocks { kind }),
-            whole: self.scales.whole.map(|whole| match whole.takes {
+            global: self.scales.global.map(|global| match global.op {
                 ScaleOp::Multiply => (2, ScaleOp::Multiply),
                 ScaleOp::Divide => (2, ScaleOp::Divide),
             }),
@@ -172,14 +172,16 @@ impl Grouped {
         let bits = self.layout.bits();
         let middle = 1u8.checked_shl(u32::from(bits).saturating_sub(1))?;
         let offsets = match (self.arithmetic.formula, self.offsets) {
-            (Formula::Biased, Offsets::Stored { kind, plus: 0 }) if kind == self.scales.kind => Zeros::Biases,
-            (Formula::Affine, Offsets::Constant(zero)) => Zeros::Constant(zero),
-            (Formula::Affine, Offsets::Stored { kind: ScaleType::I8, plus }) if plus == middle => Zeros::Bytes,
-            (Formula::Affine, Offsets::PackedDown { bits: packed, dense }) if packed == bits => Zeros::Down { dense },
+            (Formula::Biased, Offsets::Stored { kind, plus: 0 }) if kind == self.scales.kind => OffsetLayout::Biases,
+            (Formula::Affine, Offsets::Constant(zero)) => OffsetLayout::Constant(zero),
+            (Formula::Affine, Offsets::Stored { kind: ScaleType::I8, plus }) if plus == middle => OffsetLayout::Bytes,
+            (Formula::Affine, Offsets::PackedDown { bits: packed, dense }) if packed == bits => {
+                OffsetLayout::Down { dense }
+            }
             _ => return None,
         };
         let Grid { rows, cols, block_rows, block_cols, .. } = self.grid;
-        let is_plain = self.meaning == Meaning::Unsigned && !self.is_indexed && self.scales.whole.is_none();
+        let is_plain = self.meaning == Meaning::Unsigned && !self.is_indexed && self.scales.global.is_none();
         let is_plain = is_plain && self.arithmetic.step == Step::F32 && block_rows == 1;
         let integers =
             Integers { bits, rows, cols, group: block_cols, words: CodeOrder::Rows, scale: self.scales.kind, offsets };
@@ -189,7 +191,7 @@ impl Grouped {
 
 impl TileDecoder for Grouped {
     fn granule(&self) -> u64 {
-        match self.is_cut() {
+        match self.may_cut_rows() {
             true => row_granule(self.grid.cols) * self.layout.unit(),
             false => self.grid.cols.max(1),
         }
@@ -225,23 +227,23 @@ impl TileDecoder for Grouped {
         blocks.or_else(|| self.integers().map(Codes::Integers)).unwrap_or(Codes::Own)
     }
 
-    fn as_library(&self) -> AsLibrary {
-        let step = match (self.scales.kind, self.scales.whole) {
+    fn library_arithmetic(&self) -> LibraryArithmetic {
+        let step = match (self.scales.kind, self.scales.global) {
             (ScaleType::Bf16, _) => Step::Bf16,
             (ScaleType::F16, _) => Step::F16,
-            (_, Some(GlobalScale { takes: ScaleOp::Divide, library: Step::F32, .. })) => {
-                return AsLibrary::In(TargetDtype::BF16);
+            (_, Some(GlobalScale { op: ScaleOp::Divide, library: Step::F32, .. })) => {
+                return LibraryArithmetic::RoundedTo(TargetDtype::BF16);
             }
-            (_, Some(GlobalScale { takes: ScaleOp::Divide, library, .. })) => library,
-            _ => return AsLibrary::Same,
+            (_, Some(GlobalScale { op: ScaleOp::Divide, library, .. })) => library,
+            _ => return LibraryArithmetic::Same,
         };
-        let whole = self.scales.whole.map(|whole| GlobalScale { step: whole.library, ..whole });
+        let global = self.scales.global.map(|global| GlobalScale { step: global.library, ..global });
         // Differences of codes and whole numbers are exact in any type.
         match self.is_indexed {
-            true => AsLibrary::in_type_of(Some(self.scales.kind)),
-            false => AsLibrary::Otherwise(Arc::new(Self {
+            true => LibraryArithmetic::in_type_of(Some(self.scales.kind)),
+            false => LibraryArithmetic::Decoder(Arc::new(Self {
                 arithmetic: Arithmetic { step, ..self.arithmetic },
-                scales: Scales { whole, ..self.scales },
+                scales: Scales { global, ..self.scales },
                 ..self.clone()
             })),
         }

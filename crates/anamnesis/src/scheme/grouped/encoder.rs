@@ -24,12 +24,12 @@ use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::words::{place, put};
 use crate::scheme::coder::{
-    Arrangement, Context, EncodedTensor, FirstPass, Grid, MadeIntegers, ScaleType, TileDecoder, TileEncoder, Window,
-    Zeros, filled, mishandled,
+    Arrangement, Context, EncodedIntegers, EncodedTensor, FirstPass, Grid, OffsetLayout, ScaleType, TileDecoder,
+    TileEncoder, Window, filled, mishandled,
 };
 
 /// Values handed over together where all of them share one scale.
-const UNCUT: u64 = 1 << 12;
+const SINGLE_SCALE_GRANULE: u64 = 1 << 12;
 
 /// How offsets are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -108,14 +108,14 @@ impl GroupedEncoder {
         }
         let block = self.grid.block_cols as usize;
         if self.is_one_row() {
-            return self.of_blocks(level, values, block, lows, highs);
+            return self.block_extremes(level, values, block, lows, highs);
         }
         lows.fill(Extremes::NONE.low);
         highs.fill(Extremes::NONE.high);
         let grid_cols = self.grid.grid_cols as usize;
         let (row_lows, row_highs) = row.split_at_mut(grid_cols);
         for (index, values) in values.chunks(self.grid.cols as usize).enumerate() {
-            self.of_blocks(level, values, block, row_lows, row_highs)?;
+            self.block_extremes(level, values, block, row_lows, row_highs)?;
             let first = index / self.grid.block_rows as usize * grid_cols;
             let all = lows[first..].iter_mut().zip(&mut highs[first..]);
             for ((low, high), (row_low, row_high)) in all.zip(row_lows.iter().zip(&*row_highs)) {
@@ -125,8 +125,15 @@ impl GroupedEncoder {
         Ok(())
     }
 
-    fn of_blocks(&self, level: Level, values: &[f32], block: usize, lows: &mut [f32], highs: &mut [f32]) -> Result<()> {
-        if self.rule.is_sided() {
+    fn block_extremes(
+        &self,
+        level: Level,
+        values: &[f32],
+        block: usize,
+        lows: &mut [f32],
+        highs: &mut [f32],
+    ) -> Result<()> {
+        if self.rule.needs_extremes() {
             return filled(kernels::block_range(level, values, block, lows, highs), highs.len());
         }
         filled(chosen::block_largest(level, Values::F32(values), block, highs), highs.len())?;
@@ -170,7 +177,7 @@ impl GroupedEncoder {
                 Ok(rows.map(pack_row).sum())
             }
             Layout::Words { .. } | Layout::Planes { .. } | Layout::RowPairs => {
-                Err(mishandled("a layout that is not written, which"))
+                Err(mishandled("a layout that is not written"))
             }
         }
     }
@@ -190,8 +197,8 @@ impl GroupedEncoder {
         out.len()
     }
 
-    fn whole(&self) -> Option<f32> {
-        self.rule.whole(self.seen.unwrap_or(Extremes::NONE))
+    fn global_scale(&self) -> Option<f32> {
+        self.rule.global_scale(self.seen.unwrap_or(Extremes::NONE))
     }
 
     /// Refuses groups whose values cannot be divided, though their scale is a number. Where it is none, its values
@@ -219,7 +226,7 @@ impl TileEncoder for GroupedEncoder {
 
     fn granule(&self) -> u64 {
         if self.is_one_scale() {
-            return UNCUT;
+            return SINGLE_SCALE_GRANULE;
         }
         let rows = match self.offsets {
             // Words begin with a row.
@@ -230,7 +237,7 @@ impl TileEncoder for GroupedEncoder {
     }
 
     fn scale_values(&self) -> u64 {
-        if self.is_one_scale() { UNCUT } else { self.grid.block_cols }
+        if self.is_one_scale() { SINGLE_SCALE_GRANULE } else { self.grid.block_cols }
     }
 
     fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
@@ -256,15 +263,15 @@ impl TileEncoder for GroupedEncoder {
                 push(rows.start * row_bytes..rows.end * row_bytes);
             }
         }
-        if self.rule.has_whole() {
+        if self.rule.has_global_scale() {
             push(with_first(4));
         }
         self.constants.iter().for_each(|constant| push(with_first(constant.len() as u64)));
     }
 
     fn first_pass(&self) -> Option<Box<dyn FirstPass + '_>> {
-        let needs = self.seen.is_none() && (self.is_one_scale() || self.rule.has_whole());
-        needs.then(|| Box::new(Seeing { encoder: self, seen: Extremes::NONE }) as Box<dyn FirstPass>)
+        let needs = self.seen.is_none() && (self.is_one_scale() || self.rule.has_global_scale());
+        needs.then(|| Box::new(ExtremesPass { encoder: self, seen: Extremes::NONE }) as Box<dyn FirstPass>)
     }
 
     fn encode(
@@ -279,17 +286,17 @@ impl TileEncoder for GroupedEncoder {
         let count = (span.end - span.start) as usize;
         let row = 2 * self.grid.grid_cols as usize;
         let is_packed = self.layout.bits() != 8;
-        let (floats, bytes, _) = context.all(4 * count + row, if is_packed { values.len() } else { 0 }, 0);
+        let (floats, bytes, _) = context.scratch(4 * count + row, if is_packed { values.len() } else { 0 }, 0);
         let (factors, floats) = floats.split_at_mut(count);
         let (shifts, floats) = floats.split_at_mut(count);
         let (scales, floats) = floats.split_at_mut(count);
         let (offsets, floats) = floats.split_at_mut(count);
         self.extremes(level, values, factors, shifts, &mut floats[..row])?;
-        let whole = self.whole();
+        let global = self.global_scale();
         let mut groups = Groups { factors, shifts, scales, offsets };
-        self.rule.groups(whole.unwrap_or(1.0), &mut groups);
+        self.rule.groups(global.unwrap_or(1.0), &mut groups);
         self.check(range, &groups)?;
-        let [codes, of_scales, rest @ ..] = outs else { return Err(mishandled("fewer outputs than")) };
+        let [codes, of_scales, rest @ ..] = outs else { return Err(mishandled("fewer outputs than it asked for")) };
         let mut written = if is_packed {
             let bytes = &mut bytes[..values.len()];
             filled(self.codes(level, values, groups.factors, groups.shifts, bytes), values.len())?;
@@ -299,18 +306,18 @@ impl TileEncoder for GroupedEncoder {
         };
         written += self.scale.narrow(level, groups.scales, of_scales);
         let mut rest = rest.iter_mut();
-        let beside = if self.offsets == ZeroPointStorage::Nothing { None } else { rest.next() };
-        written += match (self.offsets, beside) {
+        let zero_points = if self.offsets == ZeroPointStorage::Nothing { None } else { rest.next() };
+        written += match (self.offsets, zero_points) {
             (ZeroPointStorage::Nothing, _) => 0,
             (ZeroPointStorage::Stored(kind), Some(out)) => kind.narrow(level, groups.offsets, out),
             (ZeroPointStorage::PackedDown { bits }, Some(out)) => self.pack_down(groups.offsets, bits, out),
             (ZeroPointStorage::Stored(_) | ZeroPointStorage::PackedDown { .. }, None) => {
-                return Err(mishandled("no place for offsets, which"));
+                return Err(mishandled("no place for offsets"));
             }
         };
-        if let Some(whole) = whole {
-            let out = rest.next().ok_or_else(|| mishandled("no place for the global scale, which"))?;
-            out.iter_mut().zip(whole.to_le_bytes()).for_each(|(out, byte)| *out = byte);
+        if let Some(global) = global {
+            let out = rest.next().ok_or_else(|| mishandled("no place for the global scale"))?;
+            out.iter_mut().zip(global.to_le_bytes()).for_each(|(out, byte)| *out = byte);
             written += out.len().min(4);
         }
         for (out, constant) in rest.zip(&self.constants).filter(|(out, _)| !out.is_empty()) {
@@ -330,13 +337,13 @@ impl TileEncoder for GroupedEncoder {
         let mut inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
         inputs.truncate(outs.len() - self.constants.len());
         // What comes with the first values only is needed by all.
-        let whole = self.whole().map(f32::to_le_bytes);
-        if let (Some(whole), Some(last)) = (&whole, inputs.last_mut()) {
-            *last = whole;
+        let global = self.global_scale().map(f32::to_le_bytes);
+        if let (Some(global), Some(last)) = (&global, inputs.last_mut()) {
+            *last = global;
         }
         let (mut scale, mut offset) = ([0; 4], [0; 4]);
         if let (true, Some(seen)) = (self.is_one_scale(), self.seen) {
-            let group = self.rule.group(seen, whole.map_or(1.0, f32::from_le_bytes));
+            let group = self.rule.group(seen, global.map_or(1.0, f32::from_le_bytes));
             let level = context.level();
             let scale = &mut scale[..self.scale.bytes() as usize];
             filled(self.scale.narrow(level, &[group.scale], scale), scale.len())?;
@@ -354,26 +361,26 @@ impl TileEncoder for GroupedEncoder {
         Some(&*self.decoder)
     }
 
-    fn integers(&self) -> Option<MadeIntegers> {
+    fn integers(&self) -> Option<EncodedIntegers> {
         let integers = self.decoder.codes().integers()?;
         let zero = match integers.offsets {
-            Zeros::Constant(zero) => Some(zero),
+            OffsetLayout::Constant(zero) => Some(zero),
             _ => None,
         };
-        Some(MadeIntegers { integers, zero, any_scale: true, constants: self.constants.clone() })
+        Some(EncodedIntegers { integers, zero, any_scale: true, constants: self.constants.clone() })
     }
 }
 
 /// Looks at all values of a weight.
-struct Seeing<'a> {
+struct ExtremesPass<'a> {
     encoder: &'a GroupedEncoder,
     seen: Extremes,
 }
 
-impl FirstPass for Seeing<'_> {
+impl FirstPass for ExtremesPass<'_> {
     fn see(&mut self, values: &[f32], largest: f32, context: &mut Context) -> Result<()> {
         let (mut low, mut high) = ([-largest], [largest]);
-        if self.encoder.rule.is_sided() {
+        if self.encoder.rule.needs_extremes() {
             let count = usize::from(!values.is_empty());
             filled(kernels::block_range(context.level(), values, values.len(), &mut low, &mut high), count)?;
         }

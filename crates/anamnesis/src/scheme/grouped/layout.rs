@@ -170,7 +170,7 @@ impl Layout {
 
     /// Unpacks the codes of these elements from their windows to one per byte; those of row pairs to two per byte, in
     /// the first half of `out`. Removes the windows from `inputs`.
-    pub(super) fn spread(
+    pub(super) fn unpack(
         self,
         level: Level,
         cols: u64,
@@ -180,7 +180,9 @@ impl Layout {
     ) -> Result<()> {
         let mut rest = out;
         for run in self.runs(cols, elements) {
-            let Some((codes, others)) = inputs.split_first() else { return Err(mishandled("fewer windows than")) };
+            let Some((codes, others)) = inputs.split_first() else {
+                return Err(mishandled("fewer windows than it asked for"));
+            };
             *inputs = others;
             let (out, after) = rest.split_at_mut((run.end - run.start) as usize);
             rest = after;

@@ -70,13 +70,13 @@ impl Meaning {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Scales {
     pub kind: ScaleType,
-    pub whole: Option<GlobalScale>,
+    pub global: Option<GlobalScale>,
 }
 
 /// The global scale: an F32 that every scale is multiplied or divided by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct GlobalScale {
-    pub takes: ScaleOp,
+    pub op: ScaleOp,
     /// Whether every matrix of a stack has its own global scale.
     pub per_matrix: bool,
     /// The type that the result is rounded to.
@@ -88,7 +88,7 @@ pub(crate) struct GlobalScale {
 impl GlobalScale {
     /// A global scale that scales are multiplied by in F32.
     pub(crate) const fn times(per_matrix: bool) -> Self {
-        Self { takes: ScaleOp::Multiply, per_matrix, step: Step::F32, library: Step::F32 }
+        Self { op: ScaleOp::Multiply, per_matrix, step: Step::F32, library: Step::F32 }
     }
 }
 

@@ -48,28 +48,28 @@ impl Group {
 pub(crate) trait ScaleRule: Identity + Send + Sync {
     /// Whether the rule needs the lowest and the highest value of a group; otherwise `low` is the negated largest
     /// magnitude.
-    fn is_sided(&self) -> bool {
+    fn needs_extremes(&self) -> bool {
         false
     }
 
     /// The global scale, if there is one, from the extremes of all values.
-    fn whole(&self, all: Extremes) -> Option<f32> {
+    fn global_scale(&self, all: Extremes) -> Option<f32> {
         let _ = all;
         None
     }
 
     /// Whether there is a global scale.
-    fn has_whole(&self) -> bool {
-        self.whole(Extremes { low: -1.0, high: 1.0 }).is_some()
+    fn has_global_scale(&self) -> bool {
+        self.global_scale(Extremes { low: -1.0, high: 1.0 }).is_some()
     }
 
-    /// The scale and the offset of a group; `whole` is the global scale, or 1.
-    fn group(&self, extremes: Extremes, whole: f32) -> Group;
+    /// The scale and the offset of a group; `global` is the global scale, or 1.
+    fn group(&self, extremes: Extremes, global: f32) -> Group;
 
     /// [`group`](Self::group) for many groups, in place: on entry, `factors` and `shifts` hold the low and high
     /// extremes. A rule for small groups overrides it with a loop that is specialised to the rule.
-    fn groups(&self, whole: f32, groups: &mut Groups<'_>) {
-        groups.each(|extremes| self.group(extremes, whole));
+    fn groups(&self, global: f32, groups: &mut Groups<'_>) {
+        groups.each(|extremes| self.group(extremes, global));
     }
 }
 

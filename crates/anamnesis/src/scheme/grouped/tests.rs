@@ -76,10 +76,10 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
     let scale_row = if weight.is_indexed { row } else { grid.scale_row(row) };
     let at = scale_row * grid.grid_cols + group;
     let mut scale = f32_at(&parts[1], at);
-    if let Some(whole) = weight.scales.whole {
-        let matrix = if whole.per_matrix { row / grid.rows } else { 0 };
-        let whole_scale = f32_at(&parts[2 + usize::from(stored)], matrix);
-        scale = if whole.takes == ScaleOp::Multiply { scale * whole_scale } else { scale / whole_scale };
+    if let Some(global) = weight.scales.global {
+        let matrix = if global.per_matrix { row / grid.rows } else { 0 };
+        let global_scale = f32_at(&parts[2 + usize::from(stored)], matrix);
+        scale = if global.op == ScaleOp::Multiply { scale * global_scale } else { scale / global_scale };
     }
     let offset = match weight.offsets {
         Offsets::None => 0.0,
@@ -198,9 +198,9 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
             true => Formula::Affine,
             false => [Formula::Affine, Formula::Biased, Formula::Divided][random.below(3) as usize],
         };
-        let takes = [ScaleOp::Multiply, ScaleOp::Divide][random.below(2) as usize];
-        let whole = (random.below(2) == 0).then_some(GlobalScale {
-            takes,
+        let op = [ScaleOp::Multiply, ScaleOp::Divide][random.below(2) as usize];
+        let global = (random.below(2) == 0).then_some(GlobalScale {
+            op,
             per_matrix: random.below(2) == 0,
             step: Step::F32,
             library: Step::F32,
@@ -209,7 +209,7 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
             layout,
             meaning,
             grid,
-            scales: Scales { kind: ScaleType::F32, whole },
+            scales: Scales { kind: ScaleType::F32, global },
             offsets,
             is_indexed,
             arithmetic: Arithmetic { formula, step: Step::F32 },
@@ -225,7 +225,7 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
                 parts.push(random.bytes(stack * words * grid.grid_cols * 4));
             }
         }
-        if whole.is_some() {
+        if global.is_some() {
             parts.push(random.floats(stack));
         }
         if is_indexed {
@@ -260,7 +260,7 @@ fn long_rows_are_cut_where_codes_begin_a_byte_and_not_otherwise() {
                 layout,
                 meaning: Meaning::Unsigned,
                 grid,
-                scales: Scales { kind: ScaleType::F32, whole: None },
+                scales: Scales { kind: ScaleType::F32, global: None },
                 offsets: Offsets::Stored { kind: ScaleType::F32, plus: 0 },
                 is_indexed: false,
                 arithmetic: Arithmetic::default(),

@@ -15,7 +15,7 @@ pub(super) struct GroupEncoder {
     pub outputs: Vec<EncodedTensor>,
     pub entries: Vec<Vec<u8>>,
     pub bits: u8,
-    pub braid: FieldOrder,
+    pub order: FieldOrder,
     /// What scales and zeros are stored as.
     pub scale: ScaleType,
 }
@@ -45,12 +45,12 @@ impl GroupEncoder {
 
     /// The place of a field in its byte: the first is the highest.
     const fn shift(&self, field: usize) -> u32 {
-        (self.braid.fields as u32 - 1 - field as u32) * self.bits as u32
+        (self.order.fields as u32 - 1 - field as u32) * self.bits as u32
     }
 
     /// Numbers of groups, in the order of their fields.
     fn store(&self, numbers: &[f32], ordered: &mut [f32], level: kernels::Level, out: &mut [u8]) -> usize {
-        let fields = self.braid.fields as usize;
+        let fields = self.order.fields as usize;
         let rows = numbers.len() / fields;
         for (index, &number) in numbers.iter().enumerate() {
             ordered[index % fields * rows + index / fields] = number;
@@ -60,7 +60,7 @@ impl GroupEncoder {
 
     /// The numbers back in the order of values.
     fn load(&self, level: kernels::Level, stored: &[u8], ordered: &mut [f32], numbers: &mut [f32]) -> Result<()> {
-        let fields = self.braid.fields as usize;
+        let fields = self.order.fields as usize;
         let rows = numbers.len() / fields;
         self.scale.widen(level, stored, ordered)?;
         for (index, number) in numbers.iter_mut().enumerate() {
@@ -76,20 +76,20 @@ impl TileEncoder for GroupEncoder {
     }
 
     fn granule(&self) -> u64 {
-        self.braid.together()
+        self.order.set_values()
     }
 
     fn scale_values(&self) -> u64 {
-        self.braid.row
+        self.order.row
     }
 
-    fn braid(&self) -> Option<FieldOrder> {
-        (self.braid.fields > 1).then_some(self.braid)
+    fn field_order(&self) -> Option<FieldOrder> {
+        (self.order.fields > 1).then_some(self.order)
     }
 
     fn places(&self, range: &Range<u64>, places: &mut Vec<Window>) {
-        let FieldOrder { fields, row, run } = self.braid;
-        let rows = range.start / self.braid.together()..range.end / self.braid.together();
+        let FieldOrder { fields, row, run } = self.order;
+        let rows = range.start / self.order.set_values()..range.end / self.order.set_values();
         let (count, each) = (rows.end - rows.start, self.scale.bytes());
         places.push(Window::run(0, rows.start * row, count * row));
         for part in [1, 2] {
@@ -108,9 +108,9 @@ impl TileEncoder for GroupEncoder {
         context: &mut Context,
     ) -> Result<usize> {
         let level = context.level();
-        let row = self.braid.row as usize;
+        let row = self.order.row as usize;
         let count = values.len() / row;
-        let (floats, codes, _) = context.all(3 * count, values.len(), 0);
+        let (floats, codes, _) = context.scratch(3 * count, values.len(), 0);
         let (factors, floats) = floats.split_at_mut(count);
         let (zeros, ordered) = floats.split_at_mut(count);
         filled(kernels::block_range(level, values, row, factors, zeros), count)?;
@@ -118,7 +118,7 @@ impl TileEncoder for GroupEncoder {
             (*factor, *zero) = self.factors(*factor, *zero);
             let limit = if self.scale == ScaleType::F16 { 65520.0 } else { f32::MAX };
             if *factor == 0.0 || zero.abs() >= limit || 1.0 / *factor >= limit {
-                let first = self.braid.value_at(range.start + (group * row) as u64);
+                let first = self.order.value_at(range.start + (group * row) as u64);
                 return Err(AnamnesisError::parse(format!(
                     "the scale or zero of the values from {first} on is more than its type holds"
                 )));
@@ -127,9 +127,11 @@ impl TileEncoder for GroupEncoder {
         let goal = Goal::Integer { ratio: Ratio::ProductPlus, low: 0, high: self.highest().into(), plus: 0 };
         let codes = &mut codes[..values.len()];
         filled(kernels::group_codes(level, goal, values, row, factors, zeros, codes), values.len())?;
-        let [of_codes, of_scales, of_zeros, entries @ ..] = outs else { return Err(mishandled("fewer outputs than")) };
+        let [of_codes, of_scales, of_zeros, entries @ ..] = outs else {
+            return Err(mishandled("fewer outputs than it asked for"));
+        };
         let mut written = 0;
-        let fields = self.braid.fields as usize;
+        let fields = self.order.fields as usize;
         for (out, codes) in of_codes.chunks_exact_mut(row).zip(codes.chunks_exact(fields * row)) {
             out.fill(0);
             written += row;
@@ -156,11 +158,13 @@ impl TileEncoder for GroupEncoder {
         decoded: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let [of_codes, of_scales, of_zeros, ..] = outs else { return Err(mishandled("fewer outputs than")) };
-        let (level, row, fields) = (context.level(), self.braid.row as usize, self.braid.fields as usize);
+        let [of_codes, of_scales, of_zeros, ..] = outs else {
+            return Err(mishandled("fewer outputs than it asked for"));
+        };
+        let (level, row, fields) = (context.level(), self.order.row as usize, self.order.fields as usize);
         let values = decoded.len() / 4;
         let count = values / row;
-        let (floats, codes, _) = context.all(3 * count, values, 0);
+        let (floats, codes, _) = context.scratch(3 * count, values, 0);
         let (scales, floats) = floats.split_at_mut(count);
         let (zeros, ordered) = floats.split_at_mut(count);
         let ordered = &mut ordered[..count];
@@ -178,6 +182,6 @@ impl TileEncoder for GroupEncoder {
     }
 
     fn describe(&self) -> String {
-        format!("HQQ {}-bit, groups of {} along rows", self.bits, self.braid.row)
+        format!("HQQ {}-bit, groups of {} along rows", self.bits, self.order.row)
     }
 }

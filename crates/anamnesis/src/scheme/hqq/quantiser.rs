@@ -117,7 +117,7 @@ impl Kind {
             outputs,
             entries: contents,
             bits: self.bits,
-            braid: FieldOrder { fields, row: group, run: groups / fields * group },
+            order: FieldOrder { fields, row: group, run: groups / fields * group },
             scale: ScaleType::of_target(tensor.dtype),
         })
     }

@@ -163,7 +163,7 @@ impl Prepare for State {
             layout,
             meaning: Meaning::Unsigned,
             grid,
-            scales: Scales { kind: scale, whole: None },
+            scales: Scales { kind: scale, global: None },
             offsets: Offsets::Stored { kind: zero, plus: 0 },
             is_indexed: false,
             arithmetic: Arithmetic::default(),

@@ -9,7 +9,7 @@ use anamnesis_kernels::{
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{AsLibrary, Context, ScaleType, TileDecoder, Window, filled, rounded};
+use crate::scheme::coder::{Context, LibraryArithmetic, ScaleType, TileDecoder, Window, filled, rounded};
 
 /// Inputs and outputs of a tile, and its bytes.
 const INPUTS: u64 = 16;
@@ -62,7 +62,7 @@ impl Tiled {
         let (inputs, groups) = (self.inputs as usize, self.groups as usize);
         let columns = strips * OUTPUTS as usize;
         let (row_bytes, stride) = (inputs / 2, inputs / 2 + GAP);
-        let (floats, codes, _) = context.all(columns * (groups + 1), columns * stride, 0);
+        let (floats, codes, _) = context.scratch(columns * (groups + 1), columns * stride, 0);
         let (scales, row) = floats.split_at_mut(columns * groups);
         let [tiles, stored_scales] = [CODES, SCALES].map(|part| stored.get(part).copied().unwrap_or_default());
         for (group, stored) in stored_scales.chunks_exact(columns * SCALE.bytes() as usize).enumerate() {
@@ -126,8 +126,8 @@ impl TileDecoder for Tiled {
         }
     }
 
-    fn as_library(&self) -> AsLibrary {
-        AsLibrary::in_type_of(Some(SCALE))
+    fn library_arithmetic(&self) -> LibraryArithmetic {
+        LibraryArithmetic::in_type_of(Some(SCALE))
     }
 }
 

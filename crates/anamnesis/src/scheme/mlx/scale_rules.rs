@@ -12,7 +12,7 @@
 use anamnesis_kernels::{E4m3, Format8};
 
 use crate::catalog::TargetDtype;
-use crate::scheme::coder::held_as;
+use crate::scheme::coder::rounded_to;
 use crate::scheme::grouped::{Extremes, Group, ScaleRule};
 
 /// The smallest scale of the mode `affine`.
@@ -32,15 +32,15 @@ pub(super) enum Rule {
 }
 
 impl ScaleRule for Rule {
-    fn is_sided(&self) -> bool {
+    fn needs_extremes(&self) -> bool {
         matches!(self, Self::Affine { .. })
     }
 
-    fn group(&self, extremes: Extremes, _whole: f32) -> Group {
+    fn group(&self, extremes: Extremes, _global: f32) -> Group {
         match *self {
             Self::Affine { bits } => affine(extremes, f32::from((1u16 << bits) - 1)),
             Self::Power { largest, dtype } => {
-                let scale = held_as(extremes.magnitude() / f32::from(largest), dtype);
+                let scale = rounded_to(extremes.magnitude() / f32::from(largest), dtype);
                 let (exponent, fraction) = (scale.to_bits() >> 23, scale.to_bits() & 0x7F_FFFF);
                 Group::of(match exponent + u32::from(fraction > 0) {
                     _ if scale == 0.0 => 1.0,
@@ -50,7 +50,7 @@ impl ScaleRule for Rule {
                 })
             }
             Self::Nvfp4(dtype) => {
-                let scale = held_as(extremes.magnitude() / 6.0, dtype);
+                let scale = rounded_to(extremes.magnitude() / 6.0, dtype);
                 match E4m3::decode(E4m3::encode(scale)) {
                     // Divided by a huge factor, all values become zero.
                     0.0 => Group { factor: f32::MAX, ..Group::of(0.0) },

@@ -155,7 +155,7 @@ pub(super) fn decoder(mode: Mode, rows: u64, columns: u64, scale: ScaleType) -> 
         layout: Layout::words(mode.bits, columns),
         meaning,
         grid,
-        scales: Scales { kind: scale, whole: None },
+        scales: Scales { kind: scale, global: None },
         offsets,
         is_indexed: false,
         arithmetic: Arithmetic { formula, step: Step::F32 },

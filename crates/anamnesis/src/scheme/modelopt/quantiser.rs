@@ -206,7 +206,7 @@ fn decoder(kind: Kind, grid: Grid, layout: Layout, scale: ScaleType) -> Arc<dyn 
         layout,
         meaning: Meaning::E2m1NoMinusZero,
         grid,
-        scales: Scales { kind: scale, whole: Some(GlobalScale::times(false)) },
+        scales: Scales { kind: scale, global: Some(GlobalScale::times(false)) },
         offsets: Offsets::None,
         is_indexed: false,
         arithmetic: Arithmetic::default(),

@@ -25,12 +25,12 @@ pub(super) enum Rule {
 }
 
 impl ScaleRule for Rule {
-    fn whole(&self, all: Extremes) -> Option<f32> {
-        let whole = all.magnitude() / (LARGEST_E2M1 * LARGEST_E4M3);
-        (*self == Self::Nvfp4).then_some(if whole == 0.0 { 1.0 } else { whole })
+    fn global_scale(&self, all: Extremes) -> Option<f32> {
+        let global = all.magnitude() / (LARGEST_E2M1 * LARGEST_E4M3);
+        (*self == Self::Nvfp4).then_some(if global == 0.0 { 1.0 } else { global })
     }
 
-    fn group(&self, extremes: Extremes, whole: f32) -> Group {
+    fn group(&self, extremes: Extremes, global: f32) -> Group {
         let magnitude = extremes.magnitude();
         match *self {
             Self::Fp8 => match magnitude / LARGEST_E4M3 {
@@ -46,25 +46,25 @@ impl ScaleRule for Rule {
                 let power = |exponent: f32| f64::from(exponent).exp2() as f32;
                 Group { factor: power(-exponent), ..Group::of(power(exponent)) }
             }
-            Self::Nvfp4 => nvfp4(extremes, whole),
+            Self::Nvfp4 => nvfp4(extremes, global),
         }
     }
 
-    fn groups(&self, whole: f32, groups: &mut Groups<'_>) {
+    fn groups(&self, global: f32, groups: &mut Groups<'_>) {
         match self {
-            Self::Nvfp4 => groups.each(|extremes| nvfp4(extremes, whole)),
-            _ => groups.each(|extremes| self.group(extremes, whole)),
+            Self::Nvfp4 => groups.each(|extremes| nvfp4(extremes, global)),
+            _ => groups.each(|extremes| self.group(extremes, global)),
         }
     }
 }
 
 #[inline(always)]
-fn nvfp4(extremes: Extremes, whole: f32) -> Group {
-    let scale = extremes.magnitude() / (LARGEST_E2M1 * whole);
+fn nvfp4(extremes: Extremes, global: f32) -> Group {
+    let scale = extremes.magnitude() / (LARGEST_E2M1 * global);
     let scale = if scale == 0.0 { 1.0 } else { scale.max(SMALLEST_SCALE) };
     let scale = E4m3::decode(E4m3::encode(scale));
     // If the product of both scales underflows, all values of the group become zero anyway.
-    let underflows = scale * whole == 0.0;
-    let factor = if underflows { 1.0 } else { scale * whole };
+    let underflows = scale * global == 0.0;
+    let factor = if underflows { 1.0 } else { scale * global };
     Group { factor, ..Group::of(if underflows { 1.0 } else { scale }) }
 }

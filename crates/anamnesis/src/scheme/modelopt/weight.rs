@@ -54,7 +54,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         Algorithm::Nvfp4 | Algorithm::Mxfp4 => Shape::of(codes, scale, group)?,
         Algorithm::Int4 => Shape::of_row_pairs(codes, scale, group)?,
     };
-    let whole = match (algorithm, parts.global_scale) {
+    let global = match (algorithm, parts.global_scale) {
         (Algorithm::Nvfp4, None) => return Err(missing(&names.global_scale)),
         (Algorithm::Nvfp4, Some(id)) => Some(global_scale(claims.catalog.get(id), &shape)?),
         (Algorithm::Mxfp4 | Algorithm::Int4, None) => None,
@@ -75,7 +75,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
             Algorithm::Mxfp4 => QuantScheme::Named("MXFP4 (ModelOpt)"),
             Algorithm::Int4 => QuantScheme::Named("AWQ (ModelOpt)"),
         },
-        blocks: Some(Blocks { bits: 4, size: group, nested: whole.is_some() }),
+        blocks: Some(Blocks { bits: 4, size: group, nested: global.is_some() }),
         coding: Coding {
             format: algorithm.name().to_owned(),
             bits: Some(4),
@@ -89,7 +89,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
             layout: shape.layout,
             meaning,
             grid: shape.grid,
-            scales: Scales { kind, whole },
+            scales: Scales { kind, global },
             offsets: Offsets::None,
             is_indexed: false,
             arithmetic: Arithmetic::default(),

@@ -75,12 +75,12 @@ impl TileEncoder for TransposedEncoder {
             let count = exponents.len();
             let values;
             (values, rest) = rest.split_at((count * block).min(rest.len()));
-            let (floats, bytes, _) = context.all(values.len() + count, values.len(), 0);
-            let (turned, factors) = floats.split_at_mut(values.len());
+            let (floats, bytes, _) = context.scratch(values.len() + count, values.len(), 0);
+            let (transposed, factors) = floats.split_at_mut(values.len());
             let factors = &mut factors[..count];
             let bytes = &mut bytes[..values.len()];
-            turn(values, outputs, turned);
-            filled(chosen::block_largest(level, Values::F32(turned), block, factors), count)?;
+            transpose(values, outputs, transposed);
+            filled(chosen::block_largest(level, Values::F32(transposed), block, factors), count)?;
             for (factor, exponent) in factors.iter_mut().zip(exponents.iter_mut()) {
                 // The next power of two, by a logarithm that is rounded to F32.
                 let log = f64::from(*factor / LARGEST).log2() as f32;
@@ -88,7 +88,10 @@ impl TileEncoder for TransposedEncoder {
                 *factor = 2f64.powi(power as i32) as f32;
                 *exponent = (power - LEAST) as u8;
             }
-            filled(kernels::group_codes(level, Goal::E2m1SignedZero, turned, block, factors, &[], bytes), bytes.len())?;
+            filled(
+                kernels::group_codes(level, Goal::E2m1SignedZero, transposed, block, factors, &[], bytes),
+                bytes.len(),
+            )?;
             written += kernels::pack_bits(level, bytes, 4, codes) + exponents.len();
         }
         Ok(written)
@@ -100,14 +103,14 @@ impl TileEncoder for TransposedEncoder {
 }
 
 /// Rows of `columns` values to columns, a square at a time.
-fn turn(values: &[f32], columns: usize, turned: &mut [f32]) {
+fn transpose(values: &[f32], columns: usize, transposed: &mut [f32]) {
     const SQUARE: usize = 16;
     let rows = values.len() / columns.max(1);
     for first_row in (0..rows).step_by(SQUARE) {
         for first_column in (0..columns).step_by(SQUARE) {
             for row in first_row..(first_row + SQUARE).min(rows) {
                 for column in first_column..(first_column + SQUARE).min(columns) {
-                    turned[column * rows + row] = values[row * columns + column];
+                    transposed[column * rows + row] = values[row * columns + column];
                 }
             }
         }

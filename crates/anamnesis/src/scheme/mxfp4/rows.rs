@@ -99,7 +99,7 @@ fn weight(claims: &Claims<'_>, id: TensorId, scale_id: TensorId) -> Result<Weigh
             layout: Layout::bytes(4, columns),
             meaning: Meaning::E2m1,
             grid: Grid::new(*rows as u64, columns, 1, GROUP, Arrangement::Block(1, GROUP)),
-            scales: Scales { kind, whole: None },
+            scales: Scales { kind, global: None },
             offsets: Offsets::None,
             is_indexed: false,
             arithmetic: Arithmetic::default(),

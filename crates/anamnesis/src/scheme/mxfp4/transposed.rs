@@ -9,7 +9,7 @@ use anamnesis_kernels::float::e2m1;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::coder::{
-    Blocked, Codes, Context, FourBitFloats, TileDecoder, ToGgmlBlocks, Window, filled, rounded,
+    Codes, Context, FourBitFloats, GgmlBlocks, TileDecoder, ToGgmlBlocks, Window, filled, rounded,
 };
 
 /// Codes per block.
@@ -72,7 +72,7 @@ impl TransposedBlocks {
             let panels = codes.chunks(PANEL * count * BLOCK_BYTES as usize).zip(exponents.chunks(PANEL * count));
             for (panel, (codes, exponents)) in panels.enumerate() {
                 let rows = exponents.len() / count;
-                let (scales, decoded, _) = context.all(exponents.len(), rows * inputs * to.bytes(), 0);
+                let (scales, decoded, _) = context.scratch(exponents.len(), rows * inputs * to.bytes(), 0);
                 for (scale, exponent) in scales.iter_mut().zip(exponents) {
                     *scale = half_power(*exponent);
                 }
@@ -132,10 +132,10 @@ impl TileDecoder for TransposedBlocks {
 
     fn codes(&self) -> Codes {
         let kind = FourBitFloats::Mxfp4;
-        Codes::Blocks(Blocked {
+        Codes::Blocks(GgmlBlocks {
             block: kind.block(),
             bytes: Arc::new(ToGgmlBlocks { kind }),
-            whole: None,
+            global: None,
             is_transposed: true,
         })
     }

@@ -9,7 +9,7 @@ use super::{Grouping, PackedMatrix, Words, ZeroPoints, planar};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::coder::{
-    AsLibrary, CodeOrder, Codes, Context, Integers, TileDecoder, Window, Zeros, filled, rounded,
+    CodeOrder, Codes, Context, Integers, LibraryArithmetic, OffsetLayout, TileDecoder, Window, filled, rounded,
 };
 
 /// The columns at whose multiples tiles may be cut: 32 codes of any width fill whole words.
@@ -35,7 +35,7 @@ const GROUP_INDEX: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Dialect {
     /// Codes and zero points are unsigned, and the library calculates in the type of the scales.
-    Usual,
+    Default,
     /// Both may be in two's complement, and the library calculates in F32.
     Quark { is_signed: bool },
 }
@@ -109,10 +109,10 @@ impl ColumnDecoder {
         let (groups, in_features, bits) = (self.matrix.groups as usize, in_features as usize, words.bits() as usize);
         let row_bytes = (in_features * bits).div_ceil(8);
         let indices = if self.matrix.grouping == Grouping::Indexed { in_features } else { 0 };
-        let spread = if self.is_planar { in_features } else { 0 };
-        let bytes = columns * (row_bytes + bits) + spread;
-        let (floats, bytes, indices) = context.all(2 * columns * (groups + 1), bytes, indices);
-        let (codes, bytes) = bytes.split_at_mut(spread);
+        let unpacked = if self.is_planar { in_features } else { 0 };
+        let bytes = columns * (row_bytes + bits) + unpacked;
+        let (floats, bytes, indices) = context.scratch(2 * columns * (groups + 1), bytes, indices);
+        let (codes, bytes) = bytes.split_at_mut(unpacked);
         let (zeros, floats) = floats.split_at_mut(columns * groups);
         let (scales, floats) = floats.split_at_mut(columns * groups);
         let (zero_row, scale_row) = floats.split_at_mut(columns);
@@ -145,7 +145,7 @@ impl ColumnDecoder {
             let (zeros, scales) = (&zeros[of_column.clone()], &scales[of_column]);
             let packed = match words {
                 Words::Gptq(bits) if self.is_planar => {
-                    filled(planar::spread(bits, packed, codes), codes.len())?;
+                    filled(planar::unpack_bytes(bits, packed, codes), codes.len())?;
                     (Packed::Bytes, &*codes)
                 }
                 Words::Gptq(2) => (Packed::Bits2, packed),
@@ -177,7 +177,7 @@ impl ColumnDecoder {
         }
     }
 
-    /// Its codes, where other schemes have them as they are.
+    /// The codes as integers that other schemes pack too, if they are.
     fn integers(&self) -> Option<Integers> {
         let PackedMatrix { words, inputs, outputs, groups, grouping, zeros, scale } = self.matrix;
         let (words, bits) = match words {
@@ -185,15 +185,15 @@ impl ColumnDecoder {
             Words::Awq => (CodeOrder::Awq, 4),
         };
         let Grouping::Runs(run) = grouping else { return None };
-        let less = match zeros {
+        let minus_one = match zeros {
             ZeroPoints::Stored => false,
-            ZeroPoints::OneMore => true,
-            ZeroPoints::OneMoreUnbounded => return None,
+            ZeroPoints::PlusOne => true,
+            ZeroPoints::PlusOneUnbounded => return None,
         };
-        let (group, offsets) = (run.min(inputs), Zeros::Along { less });
+        let (group, offsets) = (run.min(inputs), OffsetLayout::Along { minus_one });
         let integers = Integers { bits, rows: outputs, cols: inputs, group, words, scale, offsets };
-        let is_usual = !self.is_planar && self.dialect == Dialect::Usual;
-        integers.checked().filter(|integers| is_usual && integers.groups() == groups)
+        let is_default = !self.is_planar && self.dialect == Dialect::Default;
+        integers.checked().filter(|integers| is_default && integers.groups() == groups)
     }
 }
 
@@ -252,10 +252,10 @@ impl TileDecoder for ColumnDecoder {
         self.integers().map_or(Codes::Own, Codes::Integers)
     }
 
-    fn as_library(&self) -> AsLibrary {
+    fn library_arithmetic(&self) -> LibraryArithmetic {
         match self.dialect {
-            Dialect::Usual => AsLibrary::in_type_of(Some(self.matrix.scale)),
-            Dialect::Quark { .. } => AsLibrary::Same,
+            Dialect::Default => LibraryArithmetic::in_type_of(Some(self.matrix.scale)),
+            Dialect::Quark { .. } => LibraryArithmetic::Same,
         }
     }
 }

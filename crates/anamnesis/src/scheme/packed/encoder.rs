@@ -13,7 +13,7 @@ use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::scheme::coder::words::awq_word;
 use crate::scheme::coder::{
-    Context, EncodedTensor, MadeIntegers, TileDecoder, TileEncoder, Window, filled, mishandled,
+    Context, EncodedIntegers, EncodedTensor, TileDecoder, TileEncoder, Window, filled, mishandled,
 };
 use crate::scheme::grouped::{Groups, ScaleRule};
 use crate::scheme::quantise::Candidate;
@@ -91,7 +91,7 @@ impl PackedEncoder {
             Grouping::Runs(run) => run,
             Grouping::Indexed => inputs,
         };
-        let decoder = ColumnDecoder { matrix, is_planar: false, dialect: Dialect::Usual, description };
+        let decoder = ColumnDecoder { matrix, is_planar: false, dialect: Dialect::Default, description };
         let from_f16 = words == Words::Awq;
         Self { outputs: made, rule, ratio, from_f16, through_bf16: false, group, zero: None, decoder }
     }
@@ -138,7 +138,7 @@ impl PackedEncoder {
     }
 
     /// Codes in bytes of their own to the columns of the stored matrix; the bytes they take.
-    fn turn(&self, level: Level, codes: &[u8], packed: &mut [u8], out: &mut [u8]) -> usize {
+    fn transpose_codes(&self, level: Level, codes: &[u8], packed: &mut [u8], out: &mut [u8]) -> usize {
         let inputs = self.decoder.matrix.inputs as usize;
         let rows = codes.len() / inputs;
         match self.decoder.matrix.words {
@@ -161,7 +161,7 @@ impl PackedEncoder {
     }
 
     /// Zero points to the columns of theirs; the bytes they take.
-    fn turn_zeros(&self, level: Level, zeros: &[f32], packed: &mut [u8], out: &mut [u8]) -> usize {
+    fn transpose_zeros(&self, level: Level, zeros: &[f32], packed: &mut [u8], out: &mut [u8]) -> usize {
         let mut written = 0;
         let PackedMatrix { words, groups, zeros: stored, .. } = self.decoder.matrix;
         let (groups, bits) = (groups as usize, words.bits());
@@ -179,12 +179,12 @@ impl PackedEncoder {
                 }
                 Words::Gptq(bits) => {
                     // One less in the first format: of the whole word with its borrows, of each field of three bits.
-                    let less = u32::from(stored == ZeroPoints::OneMore && bits == 3);
+                    let less = u32::from(stored == ZeroPoints::PlusOne && bits == 3);
                     for (row, code) in packed[..rows].iter_mut().enumerate() {
                         *code = (zero(row).wrapping_sub(less) & mask) as u8;
                     }
                     written += kernels::pack_bits(level, &packed[..rows], bits, out);
-                    if stored == ZeroPoints::OneMore && bits != 3 {
+                    if stored == ZeroPoints::PlusOne && bits != 3 {
                         for word in out.as_chunks_mut::<4>().0 {
                             *word = u32::from_le_bytes(*word).wrapping_sub(u32::MAX / mask).to_le_bytes();
                         }
@@ -229,7 +229,7 @@ impl TileEncoder for PackedEncoder {
         let group = self.group as usize;
         let count = values.len() / group;
         let (as_f16, bits) = (if self.from_f16 { values.len() } else { 0 }, self.decoder.matrix.words.bits());
-        let (floats, bytes, _) = context.all(4 * count + as_f16, 3 * values.len(), 0);
+        let (floats, bytes, _) = context.scratch(4 * count + as_f16, 3 * values.len(), 0);
         let (codes, bytes) = bytes.split_at_mut(values.len());
         let (floats, widened) = floats.split_at_mut(4 * count);
         let values = self.prepared(level, range, values, &mut bytes[..2 * as_f16], &mut widened[..as_f16])?;
@@ -243,12 +243,14 @@ impl TileEncoder for PackedEncoder {
         filled(kernels::group_codes(level, goal, values, group, groups.factors, groups.shifts, codes), codes.len())?;
         if self.through_bf16 {
             for ((codes, &scale), &zero) in codes.chunks_mut(group).zip(&*groups.factors).zip(&*groups.shifts) {
-                repack(codes, scale, zero, bits);
+                requantise_from_bf16(codes, scale, zero, bits);
             }
         }
-        let [of_codes, of_zeros, of_scales, rest @ ..] = outs else { return Err(mishandled("fewer outputs than")) };
-        let mut written = self.turn(level, codes, bytes, of_codes);
-        written += self.turn_zeros(level, groups.offsets, bytes, of_zeros);
+        let [of_codes, of_zeros, of_scales, rest @ ..] = outs else {
+            return Err(mishandled("fewer outputs than it asked for"));
+        };
+        let mut written = self.transpose_codes(level, codes, bytes, of_codes);
+        written += self.transpose_zeros(level, groups.offsets, bytes, of_zeros);
         let per_row = self.decoder.matrix.groups as usize;
         let rows = count / per_row;
         for (index, &scale) in groups.scales.iter().enumerate() {
@@ -271,16 +273,16 @@ impl TileEncoder for PackedEncoder {
         Some(&self.decoder)
     }
 
-    fn integers(&self) -> Option<MadeIntegers> {
+    fn integers(&self) -> Option<EncodedIntegers> {
         let integers = self.decoder.codes().integers()?;
         let index = self.outputs.get(3).map(|_| (0..integers.cols as usize).flat_map(|input| self.group_of(input)));
         let constants = index.map(Iterator::collect).into_iter().collect();
-        Some(MadeIntegers { integers, zero: self.zero, any_scale: false, constants })
+        Some(EncodedIntegers { integers, zero: self.zero, any_scale: false, constants })
     }
 }
 
 /// The codes of what codes stand for in BF16.
-fn repack(codes: &mut [u8], scale: f32, zero: f32, bits: u64) {
+fn requantise_from_bf16(codes: &mut [u8], scale: f32, zero: f32, bits: u64) {
     let highest = ((1u64 << bits) - 1) as f32;
     for code in codes {
         let weight = bf16::decode(bf16::encode(scale * (f32::from(*code) - zero)));

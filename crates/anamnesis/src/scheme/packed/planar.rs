@@ -35,7 +35,7 @@ pub(crate) const fn has_two_packings(bits: u64) -> bool {
 }
 
 /// Unpacks codes to one per byte, and returns how many were written.
-pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) -> usize {
+pub(super) fn unpack_bytes(bits: u8, words: &[u8], out: &mut [u8]) -> usize {
     let mut written = 0;
     for (block, codes) in words.chunks_exact(4 * usize::from(bits.max(1))).zip(out.chunks_exact_mut(BLOCK)) {
         codes.fill(0);
@@ -58,7 +58,7 @@ pub(super) fn spread(bits: u8, words: &[u8], out: &mut [u8]) -> usize {
 pub(crate) fn unpack(bits: u8, words: &[u8], out: &mut [f32]) -> usize {
     let (mut codes, mut written) = ([0; BLOCK], 0);
     for (block, out) in words.chunks_exact(4 * usize::from(bits.max(1))).zip(out.chunks_exact_mut(BLOCK)) {
-        written += spread(bits, block, &mut codes);
+        written += unpack_bytes(bits, block, &mut codes);
         out.iter_mut().zip(codes).for_each(|(out, code)| *out = code.into());
     }
     written
@@ -86,7 +86,7 @@ mod tests {
                 }
             }
             let mut found = vec![0; codes.len()];
-            spread(bits, &words, &mut found);
+            unpack_bytes(bits, &words, &mut found);
             assert_eq!(found, codes, "{bits} bits");
         }
     }

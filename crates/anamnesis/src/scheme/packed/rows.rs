@@ -128,8 +128,8 @@ mod tests {
         let (inputs, outputs, groups) = (64, 72, 4);
         let index: Vec<u8> = (0..inputs as i32).flat_map(|input| (input * 7 % 4).to_le_bytes()).collect();
         for (words, zeros) in [
-            (Words::Gptq(4), ZeroPoints::OneMoreUnbounded),
-            (Words::Gptq(8), ZeroPoints::OneMore),
+            (Words::Gptq(4), ZeroPoints::PlusOneUnbounded),
+            (Words::Gptq(8), ZeroPoints::PlusOne),
             (Words::Awq, ZeroPoints::Stored),
         ] {
             let grouping = Grouping::Runs(inputs / groups);

@@ -14,9 +14,9 @@ pub(crate) enum ZeroPoints {
     Stored,
     /// The stored value plus one, added to whole 32-bit words so that carries reach the next field (for 3 bits, added
     /// to each field): how GPTQModel reads the first GPTQ format.
-    OneMore,
+    PlusOne,
     /// The stored value plus one, without wrapping: a field of all ones becomes one more than the highest code.
-    OneMoreUnbounded,
+    PlusOneUnbounded,
 }
 
 impl ZeroPoints {
@@ -30,7 +30,7 @@ impl ZeroPoints {
         out: &mut [f32],
     ) -> Result<()> {
         let bits = words.bits();
-        let packed = if self == Self::OneMore && bits != 3 {
+        let packed = if self == Self::PlusOne && bits != 3 {
             let ones = u32::MAX / ((1 << bits) - 1);
             for (to, from) in scratch.as_chunks_mut::<4>().0.iter_mut().zip(packed.as_chunks::<4>().0) {
                 *to = u32::from_le_bytes(*from).wrapping_add(ones).to_le_bytes();
@@ -48,11 +48,11 @@ impl ZeroPoints {
         };
         filled(written, out.len())?;
         match self {
-            Self::OneMore if bits == 3 => {
+            Self::PlusOne if bits == 3 => {
                 out.iter_mut().for_each(|zero| *zero = if *zero == 7.0 { 0.0 } else { *zero + 1.0 })
             }
-            Self::OneMoreUnbounded => out.iter_mut().for_each(|zero| *zero += 1.0),
-            Self::Stored | Self::OneMore => {}
+            Self::PlusOneUnbounded => out.iter_mut().for_each(|zero| *zero += 1.0),
+            Self::Stored | Self::PlusOne => {}
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ fn byte_weight(parts: &Parts<'_>) -> Result<Weight> {
                 layout: Layout::bytes(8, grid.cols),
                 meaning: Meaning::Signed,
                 grid,
-                scales: Scales { kind: parts.kind, whole: None },
+                scales: Scales { kind: parts.kind, global: None },
                 offsets: Offsets::None,
                 is_indexed: false,
                 arithmetic: parts.arithmetic(Formula::Affine),

@@ -46,7 +46,7 @@ pub(super) fn packed_weight(claims: &Claims<'_>, parts: &Parts<'_>) -> Result<(W
         layout: Layout::Planes { bits, unit: Unit::Byte, rows: stored, order: Order::LowestFirst },
         meaning: Meaning::Unsigned,
         grid: Grid::new(rows, cols, 1, cols, Arrangement::Row),
-        scales: Scales { kind: parts.kind, whole: None },
+        scales: Scales { kind: parts.kind, global: None },
         offsets,
         is_indexed: false,
         arithmetic: parts.arithmetic(formula),

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::parts::NAME;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
-use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, Rounded, ScaleType, TileDecoder, held_as};
+use crate::scheme::coder::{Arrangement, EncodedTensor, Grid, Rounded, ScaleType, TileDecoder, rounded_to};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{
     Arithmetic, Extremes, Factor, Formula, Goal, Group, Grouped, GroupedEncoder, Layout, Meaning, Offsets, Ratio,
@@ -174,7 +174,7 @@ fn decoder(kind: Kind, grid: Grid, cols: u64, scale: ScaleType, dtype: TargetDty
                 layout: Layout::bytes(8, cols),
                 meaning: Meaning::Signed,
                 grid,
-                scales: Scales { kind: scale, whole: None },
+                scales: Scales { kind: scale, global: None },
                 offsets: Offsets::None,
                 is_indexed: false,
                 arithmetic: Arithmetic { formula: Formula::Affine, step: step_of(dtype) },
@@ -195,8 +195,8 @@ struct Rule {
 }
 
 impl ScaleRule for Rule {
-    fn group(&self, extremes: Extremes, _whole: f32) -> Group {
-        let scale = held_as(extremes.magnitude() / self.kind.largest(), self.dtype);
+    fn group(&self, extremes: Extremes, _global: f32) -> Group {
+        let scale = rounded_to(extremes.magnitude() / self.kind.largest(), self.dtype);
         // The library divides zeros by a scale of zero and writes the code of NaN, where there is one; here they stay
         // zero.
         Group { factor: if scale == 0.0 { 1.0 } else { scale }, ..Group::of(scale) }

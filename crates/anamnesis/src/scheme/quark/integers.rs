@@ -152,7 +152,7 @@ pub(super) fn bytes(claims: &Claims<'_>, parts: &Parts, specs: &[QuarkSpec<'_>])
         layout: Layout::bytes(8, columns_u),
         meaning: Meaning::Signed,
         grid,
-        scales: Scales { kind: stored.kind, whole: None },
+        scales: Scales { kind: stored.kind, global: None },
         offsets: Offsets::Stored { kind: ScaleType::I8, plus: 0 },
         is_indexed: false,
         arithmetic: Arithmetic::default(),

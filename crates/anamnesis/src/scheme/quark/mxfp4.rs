@@ -72,7 +72,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, specs: &[QuarkSpec<'_>]
             layout: Layout::bytes(4, columns),
             meaning: Meaning::E2m1,
             grid: Grid::new(*rows as u64, columns, 1, GROUP, Arrangement::Block(1, GROUP)),
-            scales: Scales { kind: ScaleType::Exponent, whole: None },
+            scales: Scales { kind: ScaleType::Exponent, global: None },
             offsets: Offsets::None,
             is_indexed: false,
             arithmetic: Arithmetic::default(),

@@ -36,7 +36,7 @@ impl ByteTiles for StoredBlocks {
 
 /// What is taken out of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum OfBlock {
+pub(crate) enum BlockField {
     /// Two codes in a byte, the even ones low.
     Codes,
     Scales,
@@ -47,20 +47,20 @@ pub(crate) enum OfBlock {
 pub(crate) struct BlockParts {
     blocks: Arc<dyn TileDecoder>,
     kind: FourBitFloats,
-    of: OfBlock,
+    of: BlockField,
 }
 
 impl BlockParts {
     /// The codes and the scales of `blocks`, whose elements are the bytes of blocks of this kind.
     pub(crate) fn both(blocks: &Arc<dyn TileDecoder>, kind: FourBitFloats) -> [Self; 2] {
-        [OfBlock::Codes, OfBlock::Scales].map(|of| Self { blocks: blocks.clone(), kind, of })
+        [BlockField::Codes, BlockField::Scales].map(|of| Self { blocks: blocks.clone(), kind, of })
     }
 
     /// Bytes that are taken out of a block.
     fn each(&self) -> u64 {
         match self.of {
-            OfBlock::Codes => self.kind.block().block_bytes() - self.kind.scales(),
-            OfBlock::Scales => self.kind.scales(),
+            BlockField::Codes => self.kind.block().block_bytes() - self.kind.scales(),
+            BlockField::Scales => self.kind.scales(),
         }
     }
 
@@ -111,12 +111,12 @@ impl ByteTiles for BlockParts {
             self.kind.check(own)?;
             written += out.len();
             match (self.of, self.kind) {
-                (OfBlock::Scales, _) => out.copy_from_slice(own),
-                (OfBlock::Codes, FourBitFloats::Mxfp4) => {
+                (BlockField::Scales, _) => out.copy_from_slice(own),
+                (BlockField::Codes, FourBitFloats::Mxfp4) => {
                     let codes = codes.as_chunks::<16>().0.iter();
                     codes.zip(out.as_chunks_mut::<16>().0).for_each(|(codes, out)| *out = pairs(codes));
                 }
-                (OfBlock::Codes, FourBitFloats::Nvfp4) => {
+                (BlockField::Codes, FourBitFloats::Nvfp4) => {
                     let codes = codes.as_chunks::<8>().0.iter();
                     codes.zip(out.as_chunks_mut::<8>().0).for_each(|(codes, out)| *out = pairs(codes));
                 }
@@ -128,8 +128,8 @@ impl ByteTiles for BlockParts {
 
     fn describe(&self) -> String {
         let what = match self.of {
-            OfBlock::Codes => "codes",
-            OfBlock::Scales => "scales",
+            BlockField::Codes => "codes",
+            BlockField::Scales => "scales",
         };
         format!("the same {what} as {}", self.kind.block().name())
     }

@@ -4,4 +4,4 @@ mod block_parts;
 mod reordered;
 
 pub(crate) use block_parts::{BlockParts, StoredBlocks};
-pub(crate) use reordered::{Agreement, Companion, Constant, SameGroups, SameWords};
+pub(crate) use reordered::{Agreement, Companion, Constant, RepackedCodes, RepackedCompanion};

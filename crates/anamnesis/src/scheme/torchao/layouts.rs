@@ -169,7 +169,7 @@ fn int8(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
         layout: Layout::bytes(8, grid.cols),
         meaning: Meaning::Signed,
         grid,
-        scales: Scales { kind: float_scale(scale)?, whole: None },
+        scales: Scales { kind: float_scale(scale)?, global: None },
         offsets,
         is_indexed: false,
         arithmetic: Arithmetic { formula: Formula::Affine, step: step(target) },
@@ -247,7 +247,7 @@ fn mx(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
     let (grid, swizzled) = row_blocks(description, &shape, scale, size)?;
     let decoder: Arc<dyn TileDecoder> = match format {
         Some(format) => Arc::new(Fp8Decoder::new(format, grid, Some(ScaleType::E8m0))),
-        None => Arc::new(four_bit(description, grid, Scales { kind: ScaleType::E8m0, whole: None })),
+        None => Arc::new(four_bit(description, grid, Scales { kind: ScaleType::E8m0, global: None })),
     };
     Ok(Decoded {
         shape,
@@ -271,21 +271,21 @@ fn nvfp4(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
     let (target, size) = (description.target("orig_dtype")?, description.size("block_size")?);
     let shape = unpacked(codes)?;
     let (grid, swizzled) = row_blocks(description, &shape, scale, size)?;
-    let whole = parts.find("per_tensor_scale");
-    let whole_is = match whole.map(|whole| (whole, &whole.tensor.shape[..])) {
+    let global = parts.find("per_tensor_scale");
+    let global_scale = match global.map(|global| (global, &global.tensor.shape[..])) {
         None => None,
-        Some((whole, _)) if whole.tensor.dtype != Dtype::F32 => return Err(wrong_type(whole, "F32")),
+        Some((global, _)) if global.tensor.dtype != Dtype::F32 => return Err(wrong_type(global, "F32")),
         Some((_, [])) => Some(GlobalScale::times(false)),
         Some((_, [stack, 1, 1])) if shape.len() == 3 && shape.first() == Some(stack) => Some(GlobalScale::times(true)),
-        Some((whole, _)) => return Err(mismatch(whole, &shape)),
+        Some((global, _)) => return Err(mismatch(global, &shape)),
     };
-    let decoder = four_bit(description, grid, Scales { kind: ScaleType::E4m3, whole: whole_is });
+    let decoder = four_bit(description, grid, Scales { kind: ScaleType::E4m3, global: global_scale });
     Ok(Decoded {
         shape,
         bits: 4,
         block: Some((1, size)),
         symmetric: Some(true),
-        parts: [codes.id, scale.id].into_iter().chain(whole.map(|whole| whole.id)).collect(),
+        parts: [codes.id, scale.id].into_iter().chain(global.map(|global| global.id)).collect(),
         decoder: Rounded::to(target, Swizzled::around(swizzled, Arc::new(decoder))),
     })
 }

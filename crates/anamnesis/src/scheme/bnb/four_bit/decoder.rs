@@ -10,7 +10,9 @@ use super::quant_state::QuantState;
 use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::coder::{AsLibrary, Coding, Context, Prepare, Prepared, TileDecoder, Window, filled, rounded};
+use crate::scheme::coder::{
+    Coding, Context, LibraryArithmetic, Prepare, Prepared, TileDecoder, Window, filled, rounded,
+};
 
 /// Entries of `quant_map` and of `nested_quant_map`.
 const MAP: usize = 16;
@@ -150,8 +152,8 @@ impl TileDecoder for Bnb4Decoder {
         format!("BitsAndBytes 4-bit, blocks of {}{nested}", self.block)
     }
 
-    fn as_library(&self) -> AsLibrary {
-        self.dtype.map_or(AsLibrary::Same, AsLibrary::In)
+    fn library_arithmetic(&self) -> LibraryArithmetic {
+        self.dtype.map_or(LibraryArithmetic::Same, LibraryArithmetic::In)
     }
 }
 

@@ -5,10 +5,10 @@ use std::ops::Range;
 use anamnesis_kernels::Level;
 
 use super::TILE_BYTES;
-use super::stored::{Rectangle, one_more};
+use super::stored::{Rectangle, plus_one};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::words::{place, put};
-use crate::scheme::coder::{ByteTiles, Context, Integers, Window, Zeros, mishandled};
+use crate::scheme::coder::{ByteTiles, Context, Integers, OffsetLayout, Window, mishandled};
 
 /// Rows whose codes fill whole words, however many bits they have.
 const STRIP: u64 = 32;
@@ -33,7 +33,7 @@ pub(crate) enum Agreement {
 
 /// Scales or offsets as another scheme stores them.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(crate) struct SameGroups {
+pub(crate) struct RepackedCompanion {
     pub from: Integers,
     pub to: Integers,
     pub of: Companion,
@@ -42,7 +42,7 @@ pub(crate) struct SameGroups {
     pub agreement: Agreement,
 }
 
-impl SameGroups {
+impl RepackedCompanion {
     /// The groups of the output that these bytes are of.
     fn rectangle(&self, bytes: &Range<u64>) -> Rectangle {
         let Integers { rows, bits, .. } = self.to;
@@ -80,18 +80,18 @@ impl SameGroups {
     /// Bytes of a scale or offset that is not packed.
     fn each(&self) -> u64 {
         match (self.of, self.to.offsets) {
-            (Companion::Offsets, Zeros::Bytes) => 1,
+            (Companion::Offsets, OffsetLayout::Bytes) => 1,
             _ => self.to.scale.bytes(),
         }
     }
 
     fn is_packed_down(&self) -> bool {
-        self.of == Companion::Offsets && matches!(self.to.offsets, Zeros::Down { .. })
+        self.of == Companion::Offsets && matches!(self.to.offsets, OffsetLayout::Down { .. })
     }
 
     /// Bytes of the zero points of a group, where they are packed along the outputs.
     fn along(&self) -> Option<u64> {
-        let is_along = self.of == Companion::Offsets && matches!(self.to.offsets, Zeros::Along { .. });
+        let is_along = self.of == Companion::Offsets && matches!(self.to.offsets, OffsetLayout::Along { .. });
         is_along.then(|| self.to.rows * u64::from(self.to.bits) / 8)
     }
 
@@ -110,17 +110,17 @@ impl SameGroups {
     fn write(&self, level: Level, rectangle: &Rectangle, ordered: &[f32], out: &mut [u8]) -> Result<usize> {
         let (rows, groups, bits) = (rectangle.rows(), rectangle.groups(), self.to.bits);
         match (self.of, self.to.offsets) {
-            (Companion::Scales, _) | (Companion::Offsets, Zeros::Biases) => {
+            (Companion::Scales, _) | (Companion::Offsets, OffsetLayout::Biases) => {
                 return Ok(self.to.scale.narrow(level, ordered, out));
             }
-            (Companion::Offsets, Zeros::Constant(_)) => return Err(mishandled("a constant to store, which")),
-            (Companion::Offsets, Zeros::Bytes) => {
+            (Companion::Offsets, OffsetLayout::Constant(_)) => return Err(mishandled("a constant to store")),
+            (Companion::Offsets, OffsetLayout::Bytes) => {
                 let middle = 1i16 << (bits - 1);
                 let byte = |zero: f32| ((zero as i16 - middle) as i8).cast_unsigned();
                 out.iter_mut().zip(ordered).for_each(|(out, &zero)| *out = byte(zero));
                 return Ok(out.len().min(ordered.len()));
             }
-            (Companion::Offsets, Zeros::Down { dense }) => {
+            (Companion::Offsets, OffsetLayout::Down { dense }) => {
                 out.fill(0);
                 let words = out.as_chunks_mut::<4>().0;
                 for (row, zeros) in ordered.chunks(groups.max(1)).take(rows).enumerate() {
@@ -128,10 +128,10 @@ impl SameGroups {
                     zeros.iter().enumerate().for_each(|(col, &zero)| put(words, place, groups, col, zero as u8));
                 }
             }
-            (Companion::Offsets, Zeros::Along { less }) => {
+            (Companion::Offsets, OffsetLayout::Along { minus_one }) => {
                 out.fill(0);
                 let mask = u8::MAX >> (8 - bits);
-                let (of_word, of_code) = one_more(less, bits);
+                let (of_word, of_code) = plus_one(minus_one, bits);
                 let row_words = (rows * usize::from(bits) / 32).max(1);
                 let words = out.as_chunks_mut::<4>().0.chunks_mut(row_words);
                 for (words, zeros) in words.zip(ordered.chunks(rows.max(1))) {
@@ -151,14 +151,14 @@ impl SameGroups {
     /// Whether the output has all rows of a group together.
     fn is_by_group(&self) -> bool {
         match (self.of, self.to.offsets) {
-            (Companion::Offsets, Zeros::Down { .. }) => false,
-            (Companion::Offsets, Zeros::Along { .. }) => true,
+            (Companion::Offsets, OffsetLayout::Down { .. }) => false,
+            (Companion::Offsets, OffsetLayout::Along { .. }) => true,
             _ => self.to.is_transposed(),
         }
     }
 }
 
-impl ByteTiles for SameGroups {
+impl ByteTiles for RepackedCompanion {
     fn granule(&self) -> u64 {
         let Integers { rows, bits, .. } = self.to;
         let groups = self.to.groups();
@@ -184,14 +184,14 @@ impl ByteTiles for SameGroups {
         let level = context.level();
         let (stored, made) = (of_input.rows() * of_input.groups(), rectangle.rows() * rectangle.groups());
         let of_offsets = if self.needs_offsets() { stored } else { 0 };
-        let (floats, ..) = context.all(2 * stored + of_offsets + made, 0, 0);
+        let (floats, ..) = context.scratch(2 * stored + of_offsets + made, 0, 0);
         let (scales, floats) = floats.split_at_mut(stored);
         let (offsets, floats) = floats.split_at_mut(of_offsets);
         let (spare, ordered) = floats.split_at_mut(stored);
         self.from.read(level, &of_input, inputs, [scales, offsets, spare])?;
         let mut agree = true;
         for (&scale, offset) in scales.iter().zip(&mut *offsets) {
-            let agreed = self.from.agree(&self.to, scale, *offset, self.agreement == Agreement::Libraries);
+            let agreed = self.from.offset_in(&self.to, scale, *offset, self.agreement == Agreement::Libraries);
             match agreed.filter(|&zero| self.zero.is_none_or(|wanted| zero == f32::from(wanted))) {
                 Some(zero) => *offset = zero,
                 None if self.agreement == Agreement::Known => return Err(changed(scale, *offset)),

@@ -12,8 +12,8 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::scheme::coder::{ByteTiles, Context, Window};
 
-pub(crate) use groups::{Agreement, Companion, SameGroups};
-pub(crate) use words::SameWords;
+pub(crate) use groups::{Agreement, Companion, RepackedCompanion};
+pub(crate) use words::RepackedCodes;
 
 /// Output bytes of a tile: what is turned is read in short pieces, and longer ones cost less.
 const TILE_BYTES: u64 = 1 << 20;

@@ -6,7 +6,7 @@ use anamnesis_kernels::Level;
 
 use crate::error::Result;
 use crate::scheme::coder::words::{awq_shift, get, place};
-use crate::scheme::coder::{CodeOrder, Integers, ScaleType, Window, Zeros};
+use crate::scheme::coder::{CodeOrder, Integers, OffsetLayout, ScaleType, Window};
 
 /// Some groups of some rows.
 pub(super) struct Rectangle {
@@ -49,16 +49,16 @@ impl Integers {
         windows.push(in_order(self.scales_part(), self.scale.bytes()));
         let Some(part) = self.offsets_part().filter(|_| with_offsets) else { return };
         windows.push(match self.offsets {
-            Zeros::Constant(_) | Zeros::Biases => in_order(part, self.scale.bytes()),
-            Zeros::Bytes => in_order(part, 1),
-            Zeros::Down { dense } => {
+            OffsetLayout::Constant(_) | OffsetLayout::Biases => in_order(part, self.scale.bytes()),
+            OffsetLayout::Bytes => in_order(part, 1),
+            OffsetLayout::Down { dense } => {
                 let (first, _) = place(rows.start, self.bits, dense);
                 let (last, shift) = place(rows.end.saturating_sub(1).max(rows.start), self.bits, dense);
                 let end = last + if shift + u32::from(self.bits) > 32 { 2 } else { 1 };
                 let row_bytes = self.groups() * 4;
                 Window::columns(part, first * row_bytes + groups.start * 4, wide * 4, row_bytes, end - first)
             }
-            Zeros::Along { .. } => {
+            OffsetLayout::Along { .. } => {
                 let row_bytes = self.rows * bits / 8;
                 Window::columns(
                     part,
@@ -93,13 +93,13 @@ impl Integers {
             false => kind.widen(level, bytes, out),
             true => {
                 kind.widen(level, bytes, spare)?;
-                turn(spare, rows, out);
+                transpose(spare, rows, out);
                 Ok(())
             }
         };
         let mut inputs = inputs.iter().copied();
         widen(self.scale, inputs.next().unwrap_or_default(), scales, spare)?;
-        if let Zeros::Constant(zero) = self.offsets {
+        if let OffsetLayout::Constant(zero) = self.offsets {
             offsets.fill(zero.into());
         }
         if offsets.is_empty() || self.offsets_part().is_none() {
@@ -107,14 +107,14 @@ impl Integers {
         }
         let stored = inputs.next().unwrap_or_default();
         match self.offsets {
-            Zeros::Constant(_) => {}
-            Zeros::Biases => widen(self.scale, stored, offsets, spare)?,
-            Zeros::Bytes => {
+            OffsetLayout::Constant(_) => {}
+            OffsetLayout::Biases => widen(self.scale, stored, offsets, spare)?,
+            OffsetLayout::Bytes => {
                 widen(ScaleType::I8, stored, offsets, spare)?;
                 let middle = f32::from(1u8 << (self.bits - 1));
                 offsets.iter_mut().for_each(|offset| *offset += middle);
             }
-            Zeros::Down { dense } => {
+            OffsetLayout::Down { dense } => {
                 let words = stored.as_chunks::<4>().0;
                 let (first, _) = place(rectangle.rows.start, self.bits, dense);
                 for (row, offsets) in rectangle.rows.clone().zip(offsets.chunks_mut(groups.max(1))) {
@@ -126,9 +126,9 @@ impl Integers {
                     }
                 }
             }
-            Zeros::Along { less } => {
+            OffsetLayout::Along { minus_one } => {
                 let mask = u8::MAX >> (8 - self.bits);
-                let (of_word, of_code) = one_more(less, self.bits);
+                let (of_word, of_code) = plus_one(minus_one, self.bits);
                 let row_words = (rows * usize::from(self.bits) / 32).max(1);
                 for (group, words) in stored.as_chunks::<4>().0.chunks(row_words).take(groups).enumerate() {
                     let word = |at: u64| words.get(at as usize).copied().unwrap_or_default();
@@ -145,8 +145,8 @@ impl Integers {
 }
 
 /// What is added to every word, or to every code of three bits, where zero points are stored less one.
-pub(super) const fn one_more(less: bool, bits: u8) -> (u32, u8) {
-    match (less, bits) {
+pub(super) const fn plus_one(minus_one: bool, bits: u8) -> (u32, u8) {
+    match (minus_one, bits) {
         (false, _) => (0, 0),
         (true, 3) => (0, 1),
         (true, _) => (u32::MAX / (u8::MAX >> (8 - bits)) as u32, 0),
@@ -154,7 +154,7 @@ pub(super) const fn one_more(less: bool, bits: u8) -> (u32, u8) {
 }
 
 /// Rows of `rows` numbers to as many columns.
-fn turn(numbers: &[f32], rows: usize, out: &mut [f32]) {
+fn transpose(numbers: &[f32], rows: usize, out: &mut [f32]) {
     let groups = numbers.len() / rows.max(1);
     for (group, numbers) in numbers.chunks(rows.max(1)).enumerate() {
         numbers.iter().enumerate().for_each(|(row, &number)| out[row * groups + group] = number);

@@ -1,17 +1,17 @@
 //! Every layout to every other.
 
-use super::{Agreement, Companion, SameGroups, SameWords};
-use crate::scheme::coder::{ByteTiles, CodeOrder, Context, Integers, ScaleType, Window, Zeros};
+use super::{Agreement, Companion, RepackedCodes, RepackedCompanion};
+use crate::scheme::coder::{ByteTiles, CodeOrder, Context, Integers, OffsetLayout, ScaleType, Window};
 
 const ROWS: u64 = 32;
 
-fn matrix(bits: u8, group: u64, offsets: Zeros) -> Integers {
-    let words = if matches!(offsets, Zeros::Along { .. }) { CodeOrder::Columns } else { CodeOrder::Rows };
+fn matrix(bits: u8, group: u64, offsets: OffsetLayout) -> Integers {
+    let words = if matches!(offsets, OffsetLayout::Along { .. }) { CodeOrder::Columns } else { CodeOrder::Rows };
     Integers { bits, rows: ROWS, cols: 64, group, words, scale: ScaleType::F16, offsets }
 }
 
 fn awq() -> Integers {
-    Integers { words: CodeOrder::Awq, ..matrix(4, 32, Zeros::Along { less: false }) }
+    Integers { words: CodeOrder::Awq, ..matrix(4, 32, OffsetLayout::Along { minus_one: false }) }
 }
 
 /// All of a part, from parts.
@@ -40,7 +40,7 @@ fn converted(decoder: &dyn ByteTiles, all: u64, parts: &[Vec<u8>]) -> Vec<u8> {
 /// The parts of `from` in the layout of `to`: codes are left empty.
 fn turned(from: Integers, to: Integers, parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let companion = |of| {
-        let same = SameGroups { from, to, of, zero: None, agreement: Agreement::Known };
+        let same = RepackedCompanion { from, to, of, zero: None, agreement: Agreement::Known };
         converted(&same, same.bytes(), parts)
     };
     let mut made = vec![Vec::new(), companion(Companion::Scales), companion(Companion::Offsets)];
@@ -54,13 +54,13 @@ fn turned(from: Integers, to: Integers, parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
 fn zero_points_go_through_every_layout_and_back() {
     for bits in [2, 3, 4, 8] {
         let layouts = [
-            Zeros::Biases,
-            Zeros::Bytes,
-            Zeros::Down { dense: true },
-            Zeros::Along { less: true },
-            Zeros::Along { less: false },
+            OffsetLayout::Biases,
+            OffsetLayout::Bytes,
+            OffsetLayout::Down { dense: true },
+            OffsetLayout::Along { minus_one: true },
+            OffsetLayout::Along { minus_one: false },
         ];
-        let first = matrix(bits, 32, Zeros::Bytes);
+        let first = matrix(bits, 32, OffsetLayout::Bytes);
         let count = ROWS * first.groups();
         let scales = (0..count).flat_map(|at| (0x3000u16 + 0x400 * (at % 5) as u16).to_le_bytes()).collect();
         let zeros = (0..count).map(|at| (at * 7) as u8 & (u8::MAX >> (8 - bits)));
@@ -72,7 +72,7 @@ fn zero_points_go_through_every_layout_and_back() {
                 assert_eq!(turned(to, first, &turned(from, to, &there)), parts, "{bits} bits, {from:?} {to:?}");
             }
             // Smaller groups repeat their scales.
-            let smaller = turned(from, matrix(bits, 16, Zeros::Bytes), &there);
+            let smaller = turned(from, matrix(bits, 16, OffsetLayout::Bytes), &there);
             let twice = |each: usize, part: &[u8]| part.chunks(each).flat_map(|one| [one, one].concat()).collect();
             let wanted: Vec<Vec<u8>> = vec![Vec::new(), twice(2, &parts[1]), twice(1, &parts[2])];
             assert_eq!(smaller, wanted, "{bits} bits, {from:?}");
@@ -82,8 +82,8 @@ fn zero_points_go_through_every_layout_and_back() {
 
 #[test]
 fn a_group_that_disagrees_is_found() {
-    let (from, to) = (matrix(4, 64, Zeros::Biases), matrix(4, 64, Zeros::Along { less: true }));
-    let decoder = SameGroups { from, to, of: Companion::Scales, zero: Some(8), agreement: Agreement::Numbers };
+    let (from, to) = (matrix(4, 64, OffsetLayout::Biases), matrix(4, 64, OffsetLayout::Along { minus_one: true }));
+    let decoder = RepackedCompanion { from, to, of: Companion::Scales, zero: Some(8), agreement: Agreement::Numbers };
     let mut out = vec![0; 2 * ROWS as usize];
     let mut with = |bias: u16| {
         let scales = 0x3C00u16.to_le_bytes().repeat(ROWS as usize);
@@ -102,12 +102,12 @@ fn a_group_that_disagrees_is_found() {
 
 #[test]
 fn codes_go_through_every_layout_and_back() {
-    let from = matrix(4, 32, Zeros::Bytes);
+    let from = matrix(4, 32, OffsetLayout::Bytes);
     let bytes = from.rows * from.cols / 2;
     let codes: Vec<u8> = (0..bytes).map(|at| (at * 37 + at / 64) as u8).collect();
-    let columns = matrix(4, 32, Zeros::Along { less: false });
+    let columns = matrix(4, 32, OffsetLayout::Along { minus_one: false });
     let moved =
-        |from: Integers, to: Integers, codes: &[u8]| converted(&SameWords { from, to }, bytes, &[codes.to_vec()]);
+        |from: Integers, to: Integers, codes: &[u8]| converted(&RepackedCodes { from, to }, bytes, &[codes.to_vec()]);
     for first in [from, columns, awq()] {
         let there = moved(from, first, &codes);
         for second in [from, columns, awq()] {

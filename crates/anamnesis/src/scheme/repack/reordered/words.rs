@@ -11,14 +11,14 @@ use crate::scheme::coder::{ByteTiles, CodeOrder, Context, Integers, Window, mish
 
 /// The words of codes (part 0) as the other layout has them.
 #[derive(Debug, Clone, Copy, Hash)]
-pub(crate) struct SameWords {
+pub(crate) struct RepackedCodes {
     pub from: Integers,
     pub to: Integers,
 }
 
-impl SameWords {
+impl RepackedCodes {
     /// Bytes of the output that come about together: a row of words, or as many as make whole words of the input.
-    fn together(&self) -> u64 {
+    fn unit_bytes(&self) -> u64 {
         let (rows, words) = (self.from.rows, self.from.words_of_row());
         match (self.from.words, self.to.words) {
             (from, to) if from == to => 4,
@@ -30,9 +30,9 @@ impl SameWords {
     }
 }
 
-impl ByteTiles for SameWords {
+impl ByteTiles for RepackedCodes {
     fn granule(&self) -> u64 {
-        self.together()
+        self.unit_bytes()
     }
 
     fn tile_bytes(&self) -> u64 {
@@ -41,7 +41,7 @@ impl ByteTiles for SameWords {
 
     fn windows(&self, bytes: Range<u64>, windows: &mut Vec<Window>) {
         let (rows, words) = (self.from.rows, self.from.words_of_row());
-        let (start, end) = (bytes.start / self.together(), bytes.end / self.together());
+        let (start, end) = (bytes.start / self.unit_bytes(), bytes.end / self.unit_bytes());
         windows.push(match (self.from.words, self.to.words) {
             (from, to) if from == to => Window::between(0, bytes),
             (CodeOrder::Columns, CodeOrder::Rows) => Window::columns(0, start * 4, (end - start) * 4, rows * 4, words),
@@ -71,13 +71,13 @@ impl ByteTiles for SameWords {
             }
             (CodeOrder::Rows, CodeOrder::Columns) => transpose_words(level, stored, rows, wide, out),
             (CodeOrder::Awq, CodeOrder::Columns) => {
-                let (_, nibbles, _) = context.all(0, out.len(), 0);
+                let (_, nibbles, _) = context.scratch(0, out.len(), 0);
                 let count = transpose_awq(level, stored, 8 * wide, rows / 8, &mut nibbles[..out.len()]);
                 transpose_words(level, &nibbles[..count], rows, wide, out)
             }
             (CodeOrder::Rows, CodeOrder::Awq) => to_awq(stored, |row, word| row * wide + word, rows, out),
             (CodeOrder::Columns, CodeOrder::Awq) => to_awq(stored, |row, word| word * rows + row, rows, out),
-            _ => return Err(mishandled("an order of codes, which")),
+            _ => return Err(mishandled("an order of codes")),
         };
         Ok(written)
     }
