@@ -70,7 +70,8 @@ impl Repacking<'_> {
         if !is_all || !from.has_codes_of(&to) {
             return Ok(Repacked::Not);
         }
-        let same = |of: Companion, agreement: Agreement| RepackedCompanion { from, to, of, zero, agreement };
+        let same =
+            |companion: Companion, agreement: Agreement| RepackedCompanion { from, to, companion, zero, agreement };
         let values = |decoder: Arc<dyn TileDecoder>, elements: u64| Values {
             decoder,
             parts: input.parts.to_vec(),

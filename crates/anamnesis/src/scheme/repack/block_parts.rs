@@ -1,5 +1,5 @@
-//! Codes and scales of four-bit floats taken out of the blocks of ggml, for formats that have them apart. No number is
-//! calculated: it is what [`ToGgmlBlocks`](super::ToGgmlBlocks) does, the other way round.
+//! Extracting the codes and scales of four-bit floats from ggml blocks, for formats that store them in separate
+//! tensors. This is the inverse of [`ToGgmlBlocks`](crate::scheme::coder::ToGgmlBlocks); no value is computed.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::catalog::{BlockType, TargetDtype};
 use crate::error::Result;
 use crate::scheme::coder::{ByteTiles, Context, FourBitFloats, TileDecoder, Window, filled};
 
-/// The bytes of blocks (part 0) as they are stored.
+/// Copies blocks (part 0) unchanged.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct StoredBlocks {
     pub block: BlockType,
@@ -34,37 +34,37 @@ impl ByteTiles for StoredBlocks {
     }
 }
 
-/// What is taken out of a block.
+/// The field that is extracted from a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum BlockField {
-    /// Two codes in a byte, the even ones low.
+    /// Two codes per byte, even codes in the low nibbles.
     Codes,
     Scales,
 }
 
-/// Codes or scales of blocks whose bytes another decoder gives.
+/// Extracts the codes or the scales from the blocks of another decoder.
 #[derive(Clone)]
 pub(crate) struct BlockParts {
     blocks: Arc<dyn TileDecoder>,
     kind: FourBitFloats,
-    of: BlockField,
+    field: BlockField,
 }
 
 impl BlockParts {
-    /// The codes and the scales of `blocks`, whose elements are the bytes of blocks of this kind.
+    /// The codes and the scales of `blocks`, a decoder whose elements are the bytes of blocks of this type.
     pub(crate) fn both(blocks: &Arc<dyn TileDecoder>, kind: FourBitFloats) -> [Self; 2] {
-        [BlockField::Codes, BlockField::Scales].map(|of| Self { blocks: blocks.clone(), kind, of })
+        [BlockField::Codes, BlockField::Scales].map(|field| Self { blocks: blocks.clone(), kind, field })
     }
 
-    /// Bytes that are taken out of a block.
+    /// The extracted bytes per block.
     fn each(&self) -> u64 {
-        match self.of {
+        match self.field {
             BlockField::Codes => self.kind.block().block_bytes() - self.kind.scales(),
             BlockField::Scales => self.kind.scales(),
         }
     }
 
-    /// The bytes of the blocks that these bytes are of.
+    /// The bytes of the blocks that these output bytes are extracted from.
     fn range(&self, bytes: &Range<u64>) -> Range<u64> {
         let block = |byte: u64| byte / self.each() * self.kind.block().block_bytes();
         block(bytes.start)..block(bytes.end)
@@ -74,11 +74,11 @@ impl BlockParts {
 impl Hash for BlockParts {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.blocks.identify(hasher);
-        (self.kind, self.of).hash(hasher);
+        (self.kind, self.field).hash(hasher);
     }
 }
 
-/// Codes of which the first half is low, so that the even ones are low. `N` is the bytes they take.
+/// Converts `2 * N` codes from the first half in the low nibbles to even codes in the low nibbles.
 fn pairs<const N: usize>(halves: &[u8; N]) -> [u8; N] {
     let code = |index: usize| (halves[index % N] >> (index / N * 4)) & 0x0F;
     std::array::from_fn(|index| code(2 * index) | code(2 * index + 1) << 4)
@@ -86,7 +86,7 @@ fn pairs<const N: usize>(halves: &[u8; N]) -> [u8; N] {
 
 impl ByteTiles for BlockParts {
     fn granule(&self) -> u64 {
-        // Whatever gives blocks is cut between blocks, so that one of the two divides the other.
+        // Tiles of blocks are cut between blocks, so one of the two sizes divides the other.
         (self.blocks.granule() / self.kind.block().block_bytes()).max(1) * self.each()
     }
 
@@ -104,14 +104,14 @@ impl ByteTiles for BlockParts {
         filled(self.blocks.decode(range, inputs, TargetDtype::F32, &mut blocks, context)?, blocks.len())?;
         let mut written = 0;
         let scales = self.kind.scales() as usize;
-        let of_blocks = blocks.chunks_exact(self.kind.block().block_bytes() as usize);
-        let of_blocks = of_blocks.zip(out.chunks_exact_mut(self.each() as usize));
-        for (block, out) in of_blocks {
-            let (own, codes) = block.split_at(scales);
-            self.kind.check(own)?;
+        let pieces = blocks.chunks_exact(self.kind.block().block_bytes() as usize);
+        let pieces = pieces.zip(out.chunks_exact_mut(self.each() as usize));
+        for (block, out) in pieces {
+            let (block_scales, codes) = block.split_at(scales);
+            self.kind.check(block_scales)?;
             written += out.len();
-            match (self.of, self.kind) {
-                (BlockField::Scales, _) => out.copy_from_slice(own),
+            match (self.field, self.kind) {
+                (BlockField::Scales, _) => out.copy_from_slice(block_scales),
                 (BlockField::Codes, FourBitFloats::Mxfp4) => {
                     let codes = codes.as_chunks::<16>().0.iter();
                     codes.zip(out.as_chunks_mut::<16>().0).for_each(|(codes, out)| *out = pairs(codes));
@@ -127,11 +127,11 @@ impl ByteTiles for BlockParts {
     }
 
     fn describe(&self) -> String {
-        let what = match self.of {
+        let field = match self.field {
             BlockField::Codes => "codes",
             BlockField::Scales => "scales",
         };
-        format!("the same {what} as {}", self.kind.block().name())
+        format!("the same {field} as {}", self.kind.block().name())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The same codes and scales in the layout of another scheme; no value is decoded.
+//! Repacking: copying codes and scales into the layout of another scheme without decoding a value.
 
 mod block_parts;
 mod reordered;

@@ -1,4 +1,4 @@
-//! Scales and offsets of groups, held against each other.
+//! Repacking the scales and offsets of groups, and checking that both layouts decode to the same values.
 
 use std::ops::Range;
 
@@ -10,40 +10,40 @@ use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::words::{place, put};
 use crate::scheme::coder::{ByteTiles, Context, Integers, OffsetLayout, Window, mishandled};
 
-/// Rows whose codes fill whole words, however many bits they have.
+/// The number of rows whose codes fill whole words for any number of bits.
 const STRIP: u64 = 32;
 
-/// What stands beside codes.
+/// The companion that is repacked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Companion {
     Scales,
     Offsets,
 }
 
-/// Whether it is known that groups stand for the same numbers in both layouts, or asked.
+/// Whether the groups are known to decode to the same values in both layouts, or are to be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Agreement {
-    /// It is known: scales or offsets are made.
+    /// They are known to agree: the output is the companion.
     Known,
-    /// It is asked. Every byte of a tile is 1 where all groups of the tile agree, and 0 where one does not.
+    /// They are checked: every byte of an output tile is 1 if all groups of the tile agree, otherwise 0.
     Numbers,
-    /// As `Numbers`, and the libraries of both must get the same numbers by their own arithmetic.
+    /// Like `Numbers`; the libraries of both formats must also decode to the same values by their own arithmetic.
     Libraries,
 }
 
-/// Scales or offsets as another scheme stores them.
+/// The scales or offsets of a weight in the layout of another scheme.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct RepackedCompanion {
     pub from: Integers,
     pub to: Integers,
-    pub of: Companion,
-    /// The zero point that all groups must have.
+    pub companion: Companion,
+    /// The zero point that all groups must have, if loaders of the output assume one.
     pub zero: Option<u8>,
     pub agreement: Agreement,
 }
 
 impl RepackedCompanion {
-    /// The groups of the output that these bytes are of.
+    /// The groups of the output that these bytes belong to.
     fn rectangle(&self, bytes: &Range<u64>) -> Rectangle {
         let Integers { rows, bits, .. } = self.to;
         let (groups, each) = (self.to.groups(), self.each());
@@ -61,12 +61,12 @@ impl RepackedCompanion {
         }
     }
 
-    /// Whether it takes offsets to make it.
+    /// Whether the output depends on the offsets.
     fn needs_offsets(&self) -> bool {
-        self.of == Companion::Offsets || self.agreement != Agreement::Known
+        self.companion == Companion::Offsets || self.agreement != Agreement::Known
     }
 
-    /// Bytes of the output.
+    /// The bytes of the output.
     pub(crate) fn bytes(&self) -> u64 {
         let Integers { rows, bits, .. } = self.to;
         let groups = self.to.groups();
@@ -77,43 +77,45 @@ impl RepackedCompanion {
         }
     }
 
-    /// Bytes of a scale or offset that is not packed.
+    /// The bytes of an unpacked scale or offset.
     fn each(&self) -> u64 {
-        match (self.of, self.to.offsets) {
+        match (self.companion, self.to.offsets) {
             (Companion::Offsets, OffsetLayout::Bytes) => 1,
             _ => self.to.scale.bytes(),
         }
     }
 
     fn is_packed_down(&self) -> bool {
-        self.of == Companion::Offsets && matches!(self.to.offsets, OffsetLayout::Down { .. })
+        self.companion == Companion::Offsets && matches!(self.to.offsets, OffsetLayout::Down { .. })
     }
 
-    /// Bytes of the zero points of a group, where they are packed along the outputs.
+    /// The bytes of the zero points of one group, if they are packed along the outputs.
     fn along(&self) -> Option<u64> {
-        let is_along = self.of == Companion::Offsets && matches!(self.to.offsets, OffsetLayout::Along { .. });
+        let is_along = self.companion == Companion::Offsets && matches!(self.to.offsets, OffsetLayout::Along { .. });
         is_along.then(|| self.to.rows * u64::from(self.to.bits) / 8)
     }
 
-    /// The same rectangle in the groups of the input, which may be larger.
-    fn of_input(&self, rectangle: &Rectangle) -> Rectangle {
+    /// The rectangle in groups of the input, which may be larger than those of the output.
+    fn input_rectangle(&self, rectangle: &Rectangle) -> Rectangle {
         let ratio = self.ratio() as u64;
         let groups = rectangle.groups.start / ratio..rectangle.groups.end.div_ceil(ratio);
         Rectangle { rows: rectangle.rows.clone(), groups }
     }
 
-    /// Groups of the output in one of the input.
+    /// The number of groups of the output per group of the input.
     fn ratio(&self) -> usize {
         (self.from.group / self.to.group.max(1)).max(1) as usize
     }
 
     fn write(&self, level: Level, rectangle: &Rectangle, ordered: &[f32], out: &mut [u8]) -> Result<usize> {
         let (rows, groups, bits) = (rectangle.rows(), rectangle.groups(), self.to.bits);
-        match (self.of, self.to.offsets) {
+        match (self.companion, self.to.offsets) {
             (Companion::Scales, _) | (Companion::Offsets, OffsetLayout::Biases) => {
                 return Ok(self.to.scale.narrow(level, ordered, out));
             }
-            (Companion::Offsets, OffsetLayout::Constant(_)) => return Err(mishandled("a constant to store")),
+            (Companion::Offsets, OffsetLayout::Constant(_)) => {
+                return Err(mishandled("constant zero points, which are not stored"));
+            }
             (Companion::Offsets, OffsetLayout::Bytes) => {
                 let middle = 1i16 << (bits - 1);
                 let byte = |zero: f32| ((zero as i16 - middle) as i8).cast_unsigned();
@@ -131,26 +133,26 @@ impl RepackedCompanion {
             (Companion::Offsets, OffsetLayout::Along { minus_one }) => {
                 out.fill(0);
                 let mask = u8::MAX >> (8 - bits);
-                let (of_word, of_code) = plus_one(minus_one, bits);
+                let (per_word, per_code) = plus_one(minus_one, bits);
                 let row_words = (rows * usize::from(bits) / 32).max(1);
                 let words = out.as_chunks_mut::<4>().0.chunks_mut(row_words);
                 for (words, zeros) in words.zip(ordered.chunks(rows.max(1))) {
                     for (row, &zero) in zeros.iter().enumerate() {
-                        put(words, self.to.place_along(row as u64), 1, 0, (zero as u8).wrapping_sub(of_code) & mask);
+                        put(words, self.to.place_along(row as u64), 1, 0, (zero as u8).wrapping_sub(per_code) & mask);
                     }
                     for word in words {
-                        *word = u32::from_le_bytes(*word).wrapping_sub(of_word).to_le_bytes();
+                        *word = u32::from_le_bytes(*word).wrapping_sub(per_word).to_le_bytes();
                     }
                 }
             }
         }
-        // Words were cleared before codes were put into them.
+        // All words were cleared before codes were written to them, so the whole output is written.
         Ok(out.len())
     }
 
-    /// Whether the output has all rows of a group together.
+    /// Whether the output is ordered by group, then by row.
     fn is_by_group(&self) -> bool {
-        match (self.of, self.to.offsets) {
+        match (self.companion, self.to.offsets) {
             (Companion::Offsets, OffsetLayout::Down { .. }) => false,
             (Companion::Offsets, OffsetLayout::Along { .. }) => true,
             _ => self.to.is_transposed(),
@@ -175,20 +177,20 @@ impl ByteTiles for RepackedCompanion {
     }
 
     fn windows(&self, bytes: Range<u64>, windows: &mut Vec<Window>) {
-        self.from.windows(&self.of_input(&self.rectangle(&bytes)), self.needs_offsets(), windows);
+        self.from.windows(&self.input_rectangle(&self.rectangle(&bytes)), self.needs_offsets(), windows);
     }
 
     fn fill(&self, bytes: Range<u64>, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) -> Result<usize> {
         let rectangle = self.rectangle(&bytes);
-        let of_input = self.of_input(&rectangle);
+        let input = self.input_rectangle(&rectangle);
         let level = context.level();
-        let (stored, made) = (of_input.rows() * of_input.groups(), rectangle.rows() * rectangle.groups());
-        let of_offsets = if self.needs_offsets() { stored } else { 0 };
-        let (floats, ..) = context.scratch(2 * stored + of_offsets + made, 0, 0);
-        let (scales, floats) = floats.split_at_mut(stored);
-        let (offsets, floats) = floats.split_at_mut(of_offsets);
-        let (spare, ordered) = floats.split_at_mut(stored);
-        self.from.read(level, &of_input, inputs, [scales, offsets, spare])?;
+        let (stored_count, output_count) = (input.rows() * input.groups(), rectangle.rows() * rectangle.groups());
+        let offset_count = if self.needs_offsets() { stored_count } else { 0 };
+        let (floats, ..) = context.scratch(2 * stored_count + offset_count + output_count, 0, 0);
+        let (scales, floats) = floats.split_at_mut(stored_count);
+        let (offsets, floats) = floats.split_at_mut(offset_count);
+        let (spare, ordered) = floats.split_at_mut(stored_count);
+        self.from.read(level, &input, inputs, [scales, offsets, spare])?;
         let mut agree = true;
         for (&scale, offset) in scales.iter().zip(&mut *offsets) {
             let agreed = self.from.offset_in(&self.to, scale, *offset, self.agreement == Agreement::Libraries);
@@ -202,10 +204,10 @@ impl ByteTiles for RepackedCompanion {
             out.fill(u8::from(agree));
             return Ok(out.len());
         }
-        let values = if self.of == Companion::Scales { &*scales } else { &*offsets };
+        let values = if self.companion == Companion::Scales { &*scales } else { &*offsets };
         let (rows, groups, ratio) = (rectangle.rows(), rectangle.groups(), self.ratio());
-        let first = rectangle.groups.start as usize - of_input.groups.start as usize * ratio;
-        let value = |row: usize, group: usize| values[row * of_input.groups() + (first + group) / ratio];
+        let first = rectangle.groups.start as usize - input.groups.start as usize * ratio;
+        let value = |row: usize, group: usize| values[row * input.groups() + (first + group) / ratio];
         match self.is_by_group() {
             true => {
                 for (group, ordered) in ordered.chunks_mut(rows.max(1)).take(groups).enumerate() {
@@ -218,21 +220,21 @@ impl ByteTiles for RepackedCompanion {
                 }
             }
         }
-        self.write(level, &rectangle, &ordered[..made], out)
+        self.write(level, &rectangle, &ordered[..output_count], out)
     }
 
     fn describe(&self) -> String {
-        match self.of {
+        match self.companion {
             Companion::Scales => "the same scales".to_owned(),
             Companion::Offsets => "the same zero points".to_owned(),
         }
     }
 }
 
-/// The refusal of a group that agreed while the conversion was planned.
+/// The error for a group that agreed while the conversion was planned, but no longer does.
 fn changed(scale: f32, offset: f32) -> AnamnesisError {
     AnamnesisError::parse(format!(
-        "a group with the scale {scale} and the offset {offset} stands for other numbers in the layout of the output: the \
+        "a group with the scale {scale} and the offset {offset} decodes to other values in the layout of the output: the \
          input has changed since the conversion was planned"
     ))
 }

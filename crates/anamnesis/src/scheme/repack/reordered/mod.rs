@@ -1,5 +1,5 @@
-//! Codes, scales and offsets of [whole numbers](super::Integers) in the layout of another scheme that has the same.
-//! Codes keep their bits; whether the numbers of all groups are the same there is asked before.
+//! Repacking [integer codes](crate::scheme::coder::Integers) with their scales and offsets into the layout of another
+//! scheme. Codes keep their bits. Whether all groups decode to the same values there is checked before ([`Agreement`]).
 
 mod groups;
 mod stored;
@@ -15,10 +15,10 @@ use crate::scheme::coder::{ByteTiles, Context, Window};
 pub(crate) use groups::{Agreement, Companion, RepackedCompanion};
 pub(crate) use words::RepackedCodes;
 
-/// Output bytes of a tile: what is turned is read in short pieces, and longer ones cost less.
+/// Output bytes per tile. Transposed input is read in short pieces, and longer pieces cost less.
 const TILE_BYTES: u64 = 1 << 20;
 
-/// Bytes that are the same whatever the codes are.
+/// An output whose bytes do not depend on the weight.
 #[derive(Debug, Clone, Hash)]
 pub(crate) struct Constant(pub Vec<u8>);
 
@@ -35,6 +35,6 @@ impl ByteTiles for Constant {
     }
 
     fn describe(&self) -> String {
-        "what depends on no value".to_owned()
+        "constant".to_owned()
     }
 }

@@ -1,4 +1,4 @@
-//! Scales and offsets as they are stored: reading any rectangle of them, and the places of packed ones.
+//! Reading a rectangle of stored scales and offsets, in any layout.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::scheme::coder::words::{awq_shift, get, place};
 use crate::scheme::coder::{CodeOrder, Integers, OffsetLayout, ScaleType, Window};
 
-/// Some groups of some rows.
+/// A range of groups of a range of rows.
 pub(super) struct Rectangle {
     pub rows: Range<u64>,
     pub groups: Range<u64>,
@@ -25,7 +25,7 @@ impl Rectangle {
 }
 
 impl Integers {
-    /// The bytes of scales of a rectangle, and of offsets where they are needed.
+    /// Appends the windows of a rectangle's scales, and of its offsets if they are needed.
     pub(super) fn windows(&self, rectangle: &Rectangle, with_offsets: bool, windows: &mut Vec<Window>) {
         let Rectangle { rows, groups } = rectangle;
         let (count, wide) = (rows.end - rows.start, groups.end - groups.start);
@@ -71,7 +71,7 @@ impl Integers {
         });
     }
 
-    /// Where the zero point of an output is among those that are packed along the outputs.
+    /// The word and the bit at which the zero point of an output begins, if they are packed along the outputs.
     pub(super) fn place_along(&self, row: u64) -> (u64, u32) {
         match self.words {
             CodeOrder::Awq => (row / 8, awq_shift(row)),
@@ -79,8 +79,8 @@ impl Integers {
         }
     }
 
-    /// Scales and offsets of a rectangle, row by row; no offsets where there is no room for them. The last slice is for
-    /// numbers on their way.
+    /// Reads the scales and offsets of a rectangle, row by row; no offsets if their slice is empty. The last slice is
+    /// scratch memory for transposing.
     pub(super) fn read(
         &self,
         level: Level,
@@ -128,14 +128,14 @@ impl Integers {
             }
             OffsetLayout::Along { minus_one } => {
                 let mask = u8::MAX >> (8 - self.bits);
-                let (of_word, of_code) = plus_one(minus_one, self.bits);
+                let (per_word, per_code) = plus_one(minus_one, self.bits);
                 let row_words = (rows * usize::from(self.bits) / 32).max(1);
                 for (group, words) in stored.as_chunks::<4>().0.chunks(row_words).take(groups).enumerate() {
                     let word = |at: u64| words.get(at as usize).copied().unwrap_or_default();
                     for row in 0..rows {
                         let place = self.place_along(row as u64);
-                        let code = get(|at| u32::from_le_bytes(word(at)).wrapping_add(of_word), place, self.bits);
-                        offsets[row * groups + group] = (code.wrapping_add(of_code) & mask).into();
+                        let code = get(|at| u32::from_le_bytes(word(at)).wrapping_add(per_word), place, self.bits);
+                        offsets[row * groups + group] = (code.wrapping_add(per_code) & mask).into();
                     }
                 }
             }
@@ -144,7 +144,8 @@ impl Integers {
     }
 }
 
-/// What is added to every word, or to every code of three bits, where zero points are stored less one.
+/// The numbers to add to every word and to every code to undo the storage less one of zero points. An addition to a
+/// word carries between its fields; codes of three bits are incremented separately.
 pub(super) const fn plus_one(minus_one: bool, bits: u8) -> (u32, u8) {
     match (minus_one, bits) {
         (false, _) => (0, 0),
@@ -153,7 +154,7 @@ pub(super) const fn plus_one(minus_one: bool, bits: u8) -> (u32, u8) {
     }
 }
 
-/// Rows of `rows` numbers to as many columns.
+/// Transposes rows of `rows` numbers to columns.
 fn transpose(numbers: &[f32], rows: usize, out: &mut [f32]) {
     let groups = numbers.len() / rows.max(1);
     for (group, numbers) in numbers.chunks(rows.max(1)).enumerate() {

@@ -1,4 +1,4 @@
-//! Every layout to every other.
+//! Repacks every layout to every other.
 
 use super::{Agreement, Companion, RepackedCodes, RepackedCompanion};
 use crate::scheme::coder::{ByteTiles, CodeOrder, Context, Integers, OffsetLayout, ScaleType, Window};
@@ -14,11 +14,11 @@ fn awq() -> Integers {
     Integers { words: CodeOrder::Awq, ..matrix(4, 32, OffsetLayout::Along { minus_one: false }) }
 }
 
-/// All of a part, from parts.
+/// The whole output of a repacking of these parts.
 fn converted(decoder: &dyn ByteTiles, all: u64, parts: &[Vec<u8>]) -> Vec<u8> {
     let mut out = Vec::new();
     let step = decoder.granule();
-    // One granule after the other, as the smallest tiles are.
+    // Granule by granule, the smallest tiles.
     for start in (0..all).step_by(step as usize) {
         let range = start..(start + step).min(all);
         let mut windows = Vec::new();
@@ -37,17 +37,17 @@ fn converted(decoder: &dyn ByteTiles, all: u64, parts: &[Vec<u8>]) -> Vec<u8> {
     out
 }
 
-/// The parts of `from` in the layout of `to`: codes are left empty.
-fn turned(from: Integers, to: Integers, parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let companion = |of| {
-        let same = RepackedCompanion { from, to, of, zero: None, agreement: Agreement::Known };
+/// The scales and offsets of `from` in the layout of `to`; codes are left empty.
+fn repacked(from: Integers, to: Integers, parts: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let output = |companion| {
+        let same = RepackedCompanion { from, to, companion, zero: None, agreement: Agreement::Known };
         converted(&same, same.bytes(), parts)
     };
-    let mut made = vec![Vec::new(), companion(Companion::Scales), companion(Companion::Offsets)];
+    let mut parts = vec![Vec::new(), output(Companion::Scales), output(Companion::Offsets)];
     if to.is_transposed() {
-        made.swap(1, 2);
+        parts.swap(1, 2);
     }
-    made
+    parts
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn zero_points_go_through_every_layout_and_back() {
         let parts = vec![Vec::new(), scales, zeros.map(|zero| zero.wrapping_sub(1 << (bits - 1))).collect()];
         let layouts = layouts.map(|offsets| matrix(bits, 32, offsets)).into_iter().chain((bits == 4).then(awq));
         for from in layouts.clone() {
-            let there = turned(first, from, &parts);
+            let there = repacked(first, from, &parts);
             for to in layouts.clone() {
-                assert_eq!(turned(to, first, &turned(from, to, &there)), parts, "{bits} bits, {from:?} {to:?}");
+                assert_eq!(repacked(to, first, &repacked(from, to, &there)), parts, "{bits} bits, {from:?} {to:?}");
             }
             // Smaller groups repeat their scales.
-            let smaller = turned(from, matrix(bits, 16, OffsetLayout::Bytes), &there);
+            let smaller = repacked(from, matrix(bits, 16, OffsetLayout::Bytes), &there);
             let twice = |each: usize, part: &[u8]| part.chunks(each).flat_map(|one| [one, one].concat()).collect();
             let wanted: Vec<Vec<u8>> = vec![Vec::new(), twice(2, &parts[1]), twice(1, &parts[2])];
             assert_eq!(smaller, wanted, "{bits} bits, {from:?}");
@@ -83,7 +83,8 @@ fn zero_points_go_through_every_layout_and_back() {
 #[test]
 fn a_group_that_disagrees_is_found() {
     let (from, to) = (matrix(4, 64, OffsetLayout::Biases), matrix(4, 64, OffsetLayout::Along { minus_one: true }));
-    let decoder = RepackedCompanion { from, to, of: Companion::Scales, zero: Some(8), agreement: Agreement::Numbers };
+    let decoder =
+        RepackedCompanion { from, to, companion: Companion::Scales, zero: Some(8), agreement: Agreement::Numbers };
     let mut out = vec![0; 2 * ROWS as usize];
     let mut with = |bias: u16| {
         let scales = 0x3C00u16.to_le_bytes().repeat(ROWS as usize);
@@ -96,7 +97,7 @@ fn a_group_that_disagrees_is_found() {
         out[0]
     };
     assert_eq!(with(0xC800), 1, "-8");
-    assert_eq!(with(0xC700), 0, "-7, where 8 is taken for granted");
+    assert_eq!(with(0xC700), 0, "-7, where 8 is assumed");
     assert_eq!(with(0xC780), 0, "-7.5");
 }
 
@@ -114,7 +115,7 @@ fn codes_go_through_every_layout_and_back() {
             assert_eq!(moved(second, from, &moved(first, second, &there)), codes, "{first:?} {second:?}");
         }
     }
-    // The first eight outputs of the first input are the first word of AWQ, even ones first.
+    // The first AWQ word has the first eight outputs of the first input, even outputs first.
     let code = |output: usize| u32::from(codes[output * 32] & 15);
     let word = [0, 2, 4, 6, 1, 3, 5, 7].iter().rev().fold(0, |word, &output| word << 4 | code(output));
     assert_eq!(moved(from, awq(), &codes)[..4], word.to_le_bytes());

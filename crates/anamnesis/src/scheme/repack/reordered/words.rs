@@ -1,4 +1,4 @@
-//! Words of codes.
+//! Repacking words of codes.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::scheme::coder::words::awq_word;
 use crate::scheme::coder::{ByteTiles, CodeOrder, Context, Integers, Window, mishandled};
 
-/// The words of codes (part 0) as the other layout has them.
+/// The words of codes (part 0) in the layout of another scheme.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct RepackedCodes {
     pub from: Integers,
@@ -17,14 +17,14 @@ pub(crate) struct RepackedCodes {
 }
 
 impl RepackedCodes {
-    /// Bytes of the output that come about together: a row of words, or as many as make whole words of the input.
+    /// The smallest unit of the output in bytes: a word, a row of words, or the rows that share words of the input.
     fn unit_bytes(&self) -> u64 {
         let (rows, words) = (self.from.rows, self.from.words_of_row());
         match (self.from.words, self.to.words) {
             (from, to) if from == to => 4,
             (CodeOrder::Awq, CodeOrder::Rows) => 8 * words * 4,
             (_, CodeOrder::Rows) => words * 4,
-            // Eight inputs of AWQ are as many words as one of GPTQ.
+            // Eight rows of AWQ words have as many words as one row of GPTQ words.
             (_, CodeOrder::Columns | CodeOrder::Awq) => rows * 4,
         }
     }
@@ -49,7 +49,7 @@ impl ByteTiles for RepackedCodes {
                 Window::columns(0, start * 4, (end - start) * 4, rows / 2, self.from.cols)
             }
             (CodeOrder::Rows, _) => Window::columns(0, start * 4, (end - start) * 4, words * 4, rows),
-            // Columns of words, each as many bytes as eight rows of AWQ.
+            // One row of GPTQ words has as many bytes as eight rows of AWQ words.
             (CodeOrder::Columns | CodeOrder::Awq, _) => Window::between(0, bytes),
         });
     }
@@ -57,7 +57,7 @@ impl ByteTiles for RepackedCodes {
     fn fill(&self, _bytes: Range<u64>, inputs: &[&[u8]], out: &mut [u8], context: &mut Context) -> Result<usize> {
         let (level, rows, words) = (context.level(), self.from.rows as usize, self.from.words_of_row() as usize);
         let stored = inputs.first().copied().unwrap_or_default();
-        // Words of a column, and of all rows.
+        // Rows of GPTQ words in this tile, and all words of it.
         let (wide, count) = ((out.len() / 4).checked_div(rows).unwrap_or(0), out.len() / 4);
         let written = match (self.from.words, self.to.words) {
             (from, to) if from == to => {
@@ -77,7 +77,7 @@ impl ByteTiles for RepackedCodes {
             }
             (CodeOrder::Rows, CodeOrder::Awq) => to_awq(stored, |row, word| row * wide + word, rows, out),
             (CodeOrder::Columns, CodeOrder::Awq) => to_awq(stored, |row, word| word * rows + row, rows, out),
-            _ => return Err(mishandled("an order of codes")),
+            _ => return Err(mishandled("an order of codes that it does not convert")),
         };
         Ok(written)
     }
@@ -87,7 +87,7 @@ impl ByteTiles for RepackedCodes {
     }
 }
 
-/// Codes of inputs in words, found by row and word, to words of outputs.
+/// Repacks words with codes of inputs to AWQ words with codes of outputs; `at` is the index of a word by row and word.
 fn to_awq(stored: &[u8], at: impl Fn(usize, usize) -> usize, rows: usize, out: &mut [u8]) -> usize {
     let stored = stored.as_chunks::<4>().0;
     for (input, out) in out.as_chunks_mut::<4>().0.chunks_mut((rows / 8).max(1)).enumerate() {
