@@ -79,7 +79,7 @@ fn any_scale_like_sibling_of_an_unscaled_weight_is_not_ignored() {
     {
         let model = fp8(Model::new(), "a.weight", &[2, 2]).floats(scale, &[1], &[2.0]);
         let reason = parse_reason(refused(&model, None));
-        assert_mentions(&reason, &["\"a.weight\"", &format!("{scale:?} beside it is not understood")]);
+        assert_mentions(&reason, &["\"a.weight\"", &format!("{scale:?} in its module is not understood")]);
     }
     // Elsewhere it does not belong to this weight.
     for scale in ["b.scale", "a.norm.scale", "logit_scale", "b.output_scale"] {

@@ -106,7 +106,7 @@ fn a_shape_that_does_not_fit_the_words_and_scales_is_refused() {
     let mut filled = parts();
     filled[1] = ("a.weight_scale", "F32", vec![2, 1], support::le_bytes(&[2.0; 2]));
     filled[2] = ("a.weight_shape", "I64", vec![2], i64s(&[2, 15]));
-    assert_refused(&built(&filled), &rows, &["\"a.weight", "bits are set that codes of 4 bits leave free"]);
+    assert_refused(&built(&filled), &rows, &["\"a.weight", "padding bits of 4-bit codes are set"]);
     for columns in [8, 17, 1, 0, -1] {
         assert_refused(&of_columns(columns), &rows, &["\"a.weight_packed\"", "weight_shape"]);
     }
@@ -327,7 +327,7 @@ fn groups_for_one_module_must_agree() {
         assert_refused(&built(&parts()), &of(group(first, 8), group(second, 4)), &["\"a.weight_packed\""]);
     }
     let twice = of(group("re:a", 4), group("re:.*", 8));
-    assert_refused(&built(&parts()), &twice, &["\"a.weight_packed\"", "g0", "g1", "both mean it"]);
+    assert_refused(&built(&parts()), &twice, &["\"a.weight_packed\"", "g0", "g1", "both apply to it"]);
     assert_eq!(values(&built(&parts()), &of(group("re:a", 4), group("re:.*", 4))), [2.0; 32]);
     // No file records the class of a module: the group that matches the shapes is used.
     assert_eq!(values(&built(&parts()), &of(group("Embedding", 8), group("Linear", 4))), [2.0; 32]);

@@ -208,7 +208,7 @@ fn each_weight_has_the_arrangement_of_its_own_group() {
         groups(json!({"g0": group(json!(["Linear"]), "tensor"), "g1": group(json!(["re:(?!a)"]), "channel")}));
     assert_eq!(remember(&model(2), Some(&unreadable)).floats("b.weight"), [3.0; 8]);
     let twice = groups(json!({"g0": group(json!(["a", "b"]), "tensor"), "g1": group(json!(["b"]), "channel")}));
-    assert_mentions(&parse_reason(refused(&model(2), Some(&twice))), &["\"b.weight\"", "g0", "g1", "both mean it"]);
+    assert_mentions(&parse_reason(refused(&model(2), Some(&twice))), &["\"b.weight\"", "g0", "g1", "both apply to it"]);
 }
 
 #[test]

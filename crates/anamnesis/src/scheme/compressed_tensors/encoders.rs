@@ -24,12 +24,12 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
     };
     let grid = grid(rows, cols, strategy);
     let (step, kind) = (step_of(tensor.dtype), ScaleType::of_target(tensor.dtype));
-    let made = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
+    let output = |part: &str, dtype: Dtype, shape: &[usize]| EncodedTensor {
         name: tensor.part(part),
         dtype,
         shape: shape.to_vec(),
     };
-    let of_scales = match strategy {
+    let scale_shape = match strategy {
         Strategy::Tensor => vec![1],
         _ => vec![grid.grid_rows as usize, grid.grid_cols as usize],
     };
@@ -37,14 +37,14 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
     let dtype = tensor.dtype;
     let (codes, scale, rule, goal) = match preset.codes {
         Codes::Float => (
-            made("weight", Dtype::F8E4M3, tensor.shape),
+            output("weight", Dtype::F8E4M3, tensor.shape),
             kind,
             Rule::Middle { range: 896, dtype },
             Goal::E4m3(Factor::Divided(step)),
         ),
         Codes::Int8 => {
             let goal = Goal::Integer { ratio: Ratio::Quotient(step), low: -128, high: 127, plus: 0 };
-            (made("weight", Dtype::I8, tensor.shape), kind, Rule::Middle { range: 255, dtype }, goal)
+            (output("weight", Dtype::I8, tensor.shape), kind, Rule::Middle { range: 255, dtype }, goal)
         }
         Codes::Packed { bits, symmetric } => {
             let middle = 1i16 << (bits - 1);
@@ -53,16 +53,16 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
                 false => (Rule::Sided { bits, dtype }, Ratio::QuotientPlus(step)),
             };
             let goal = Goal::Integer { ratio, low: -middle, high: middle - 1, plus: middle as u8 };
-            (made("weight_packed", Dtype::I32, &[rows as usize, words(cols, bits)]), kind, rule, goal)
+            (output("weight_packed", Dtype::I32, &[rows as usize, words(cols, bits)]), kind, rule, goal)
         }
         Codes::Mxfp8 => (
-            made("weight", Dtype::F8E4M3, tensor.shape),
+            output("weight", Dtype::F8E4M3, tensor.shape),
             ScaleType::Exponent,
             Rule::Power { largest: 8, dtype },
             Goal::E4m3(Factor::Divided(Step::F32)),
         ),
         Codes::Mxfp4 | Codes::Nvfp4 => {
-            let codes = made("weight_packed", Dtype::U8, &[rows as usize, (cols / 2) as usize]);
+            let codes = output("weight_packed", Dtype::U8, &[rows as usize, (cols / 2) as usize]);
             match preset.codes {
                 Codes::Nvfp4 => (codes, ScaleType::E4m3, Rule::Nvfp4(dtype), Goal::E2m1),
                 _ => (codes, ScaleType::Exponent, Rule::Power { largest: 2, dtype }, Goal::E2m1),
@@ -74,18 +74,18 @@ pub(super) fn weight(preset: &Preset, strategy: Strategy, tensor: &Candidate<'_>
         ScaleType::Exponent => Dtype::U8,
         _ => tensor.dtype.dtype(),
     };
-    let mut outputs = vec![codes, made("weight_scale", scale_dtype, &of_scales)];
+    let mut outputs = vec![codes, output("weight_scale", scale_dtype, &scale_shape)];
     let (mut constants, mut offsets) = (Vec::new(), ZeroPointStorage::Nothing);
     if let Codes::Packed { bits, symmetric } = preset.codes {
         if !symmetric {
             offsets = ZeroPointStorage::PackedDown { bits };
-            outputs.push(made("weight_zero_point", Dtype::I32, &[words(rows, bits), grid.grid_cols as usize]));
+            outputs.push(output("weight_zero_point", Dtype::I32, &[words(rows, bits), grid.grid_cols as usize]));
         }
-        outputs.push(made("weight_shape", Dtype::I64, &[2]));
+        outputs.push(output("weight_shape", Dtype::I64, &[2]));
         constants.push([rows, cols].iter().flat_map(|dim| dim.to_le_bytes()).collect());
     }
     if preset.codes == Codes::Nvfp4 {
-        outputs.push(made("weight_global_scale", Dtype::F32, &[1]));
+        outputs.push(output("weight_global_scale", Dtype::F32, &[1]));
     }
     GroupedEncoder {
         outputs,

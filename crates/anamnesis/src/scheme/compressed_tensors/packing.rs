@@ -32,8 +32,8 @@ pub(super) fn is_dense(bits: u8, all: &[Packed], known: Option<bool>) -> Result<
         (true, false) => Ok(true),
         (false, true) => Ok(false),
         (true, true) => Err(AnamnesisError::parse(format!(
-            "whether its codes of {bits} bits have gaps between them is open: both take as many words, and no version says \
-             which library packed them"
+            "its codes of {bits} bits may have gaps between them or not: both packings take as many words, and no version \
+             of the library is configured"
         ))),
         (false, false) => Err(AnamnesisError::parse(unfit(bits, all))),
     }

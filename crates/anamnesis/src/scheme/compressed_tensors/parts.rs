@@ -16,7 +16,7 @@ pub(super) const PART_NAMES: [PartName; 6] = [
     PartName::new(".weight_shape", PACKED, Confidence::Certain),
     PartName::new(".weight_g_idx", PACKED, Confidence::Certain),
     PartName::new(".weight_global_scale", PACKED, Confidence::Certain),
-    // Of marlin-24.
+    // A companion of marlin-24, which is refused.
     PartName::new(".scale_packed", PACKED, Confidence::Certain),
 ];
 
@@ -87,7 +87,7 @@ impl Parts {
             None => Ok(()),
             Some(&id) => {
                 let name = quoted(&claims.catalog.get(id).name);
-                Err(AnamnesisError::parse(format!("beside it is {name}, which {format} weights do not have")))
+                Err(AnamnesisError::parse(format!("it has the companion {name}, which {format} weights do not have")))
             }
         }
     }

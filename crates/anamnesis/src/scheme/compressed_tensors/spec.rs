@@ -66,7 +66,7 @@ impl Spec {
         let Some((target, groups)) = module.groups() else {
             let why = module.undecided().map_or_else(
                 || format!("{} has no group of weights for it", config.file()),
-                |problem| format!("which group it has is open: {problem}"),
+                |problem| format!("its group cannot be determined: {problem}"),
             );
             return Err(AnamnesisError::parse(format!("it is packed, but {why}")));
         };
@@ -83,7 +83,7 @@ impl Spec {
         match &specs[..] {
             [first, .., last] if target != Target::Class => {
                 let (first, last) = (&first.place, &last.place);
-                Err(AnamnesisError::parse(format!("{first} and {last} both mean it, and contradict each other")))
+                Err(AnamnesisError::parse(format!("{first} and {last} both apply to it and contradict each other")))
             }
             [] => Err(AnamnesisError::parse(format!("it is packed, but no group of {} says how", config.file()))),
             _ => Ok(specs),

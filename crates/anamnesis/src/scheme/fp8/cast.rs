@@ -74,8 +74,8 @@ impl CastEncoder {
             Cast::E5m2 => (Dtype::F8E5M2, Fp8Format::E5m2),
         };
         let values = tensor.shape.iter().map(|&dim| dim as u64).product();
-        let made = EncodedTensor { name: tensor.output_name.to_owned(), dtype, shape: tensor.shape.to_vec() };
-        Self { outputs: [made], to, decoder: Fp8Decoder::new(format, Grid::single(values), None) }
+        let codes = EncodedTensor { name: tensor.output_name.to_owned(), dtype, shape: tensor.shape.to_vec() };
+        Self { outputs: [codes], to, decoder: Fp8Decoder::new(format, Grid::single(values), None) }
     }
 }
 

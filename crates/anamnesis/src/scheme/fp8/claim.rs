@@ -301,13 +301,13 @@ fn reason_for_scale(
     if let Some((_, name)) = of_module.copied().find(|(_, name)| *name != tensor.name) {
         let is_of_activations = naming::module_of_activation_scale(name).is_some();
         let why = if is_of_activations { "scales its activations" } else { "is not understood" };
-        return Some(format!("{} beside it {why}", quoted(name)));
+        return Some(format!("{} in its module {why}", quoted(name)));
     }
     // A tensor whose name extends that of a weight is a part of it.
     let extends = |other: &str| other.strip_prefix(&*tensor.name).is_some_and(|rest| rest.starts_with(['.', '_']));
     let mut parts = claims.catalog.with_prefix(&tensor.name).map(|(_, other)| other.name.as_str());
     if let Some(name) = parts.find(|name| extends(name)) {
-        return Some(format!("{} beside it is not understood", quoted(name)));
+        return Some(format!("{} in its module is not understood", quoted(name)));
     }
     // A checkpoint with activation scales was calibrated; its weights are not plain casts.
     if let Some(name) = possible.activations {

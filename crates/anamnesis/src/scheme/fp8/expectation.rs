@@ -52,7 +52,9 @@ impl<'a> Expectation<'a> {
             && target != Target::Class
             && a != b
         {
-            return Err(AnamnesisError::parse(format!("{first} and {last} both mean it, and contradict each other")));
+            return Err(AnamnesisError::parse(format!(
+                "{first} and {last} both apply to it and contradict each other"
+            )));
         }
         for (group, arrangements) in allowed.into_iter().filter(|(_, arrangements)| !arrangements.is_empty()) {
             expectation.source = expectation.source.or(Some(document(group)));

@@ -33,7 +33,7 @@ pub(super) fn weight_of_scale(name: &str) -> Option<String> {
     Some(format!("{module}weight"))
 }
 
-/// Whether only the scale of a weight has such a name, whatever its type and wherever the weight is.
+/// Whether the name can only be that of a weight's scale, whatever its type and wherever the weight is stored.
 pub(super) fn is_only_a_scale(name: &str) -> bool {
     PART_NAMES.iter().any(|part| part.confidence == Confidence::Certain && name.ends_with(part.suffix))
 }
@@ -84,7 +84,7 @@ pub(super) fn is_of_a_cache(name: &str) -> bool {
     [".k_scale", ".v_scale", ".q_scale", ".kv_scale", ".prob_scale"].iter().any(|end| name.ends_with(end))
 }
 
-/// Whether only a scale of a module's inputs has such a name.
+/// Whether the name can only be that of an input scale.
 pub(super) fn is_of_inputs(name: &str) -> bool {
     let ends =
         [".input_scale", ".input_scale_ub", ".input_scale_inv", ".activation_scale", ".scale_input", ".qscale_act"];
@@ -101,7 +101,7 @@ pub(super) fn is_codes_of_another_scheme(name: &str) -> bool {
     ["_qdata", "._data", ".W_q"].iter().any(|end| name.ends_with(end))
 }
 
-/// Whether this is the name of ComfyUI's marker tensor, which says only that the file has scales.
+/// Whether this is the name of ComfyUI's marker tensor, which only indicates that the file has scales.
 pub(super) fn is_marker(name: &str) -> bool {
     name == "scaled_fp8" || name.ends_with(".scaled_fp8")
 }

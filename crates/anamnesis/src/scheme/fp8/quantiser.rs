@@ -1,6 +1,6 @@
 //! Quantising to E4M3 in blocks of 128×128, by the arithmetic of transformers.
 //!
-//! | what | how |
+//! | quantity | computation |
 //! |---|---|
 //! | the factor of a block | (1 / its largest magnitude) × 448, which is how torch divides a number by a tensor; 1 if the magnitude is zero, or so small that the factor would be infinite |
 //! | the stored `X.weight_scale_inv` | 1 / factor |
@@ -78,11 +78,11 @@ fn weight(tensor: &Candidate<'_>) -> Option<GroupedEncoder> {
         return None;
     }
     let grid = Grid::new(rows, cols, BLOCK, BLOCK, Arrangement::Block(BLOCK, BLOCK));
-    let of_scales = vec![grid.grid_rows as usize, grid.grid_cols as usize];
+    let scale_shape = vec![grid.grid_rows as usize, grid.grid_cols as usize];
     Some(GroupedEncoder {
         outputs: vec![
             EncodedTensor { name: tensor.part("weight"), dtype: Dtype::F8E4M3, shape: tensor.shape.to_vec() },
-            EncodedTensor { name: tensor.part("weight_scale_inv"), dtype: Dtype::F32, shape: of_scales },
+            EncodedTensor { name: tensor.part("weight_scale_inv"), dtype: Dtype::F32, shape: scale_shape },
         ],
         grid,
         layout: Layout::bytes(8, cols),

@@ -1,4 +1,4 @@
-//! Decoding tiles.
+//! Decoding tiles of group-wise quantised matrices.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::scheme::coder::{
     ScaleType, TileDecoder, ToGgmlBlocks, Window, filled, rounded, row_granule,
 };
 
-/// The codes of a tile and what they are calculated with.
+/// The codes of a tile, and the operands of their arithmetic.
 struct Tile<'a> {
     elements: Range<u64>,
     codes: &'a [u8],
@@ -25,7 +25,7 @@ struct Tile<'a> {
 }
 
 impl Grouped {
-    /// Whether tiles may end inside of a row: codes begin a byte there, and groups begin a byte of codes.
+    /// Whether tiles may end inside a row: at a cut, a code must begin a byte, and so must every group.
     fn may_cut_rows(&self) -> bool {
         let (cols, unit) = (self.grid.cols, self.layout.unit());
         let starts_bytes = self.grid.grid_cols == 1 || self.is_indexed || self.grid.block_cols.is_multiple_of(unit);
@@ -36,12 +36,12 @@ impl Grouped {
         row_granule(cols) < cols && cols.is_multiple_of(unit) && (starts_bytes || is_free)
     }
 
-    /// Whether codes are rearranged first. Kernels read four-bit floats from nibbles only.
+    /// Whether codes are unpacked to bytes before the kernel, because no kernel reads this layout.
     fn needs_unpacking(&self) -> bool {
         !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. })
     }
 
-    /// Whether every element has its own scale, which is calculated faster than in blocks of one.
+    /// Whether every column has its own scale; the kernel for that is faster than blocks of one element.
     fn is_per_element(&self) -> bool {
         let is_per_column = self.grid.block_cols == 1 && self.grid.grid_cols > 1;
         is_per_column && self.arithmetic == Arithmetic::default() && self.meaning == Meaning::Unsigned
@@ -53,7 +53,7 @@ impl Grouped {
         let (cols, block_cols, grid_cols) = (grid.cols, grid.block_cols, grid.grid_cols);
         let first_scale = self.span(&tile.elements).start;
         let is_gapless = self.layout.is_gapless(cols) || (self.needs_unpacking() && self.layout != Layout::RowPairs);
-        // Without gaps in codes or groups the rows of a tile are one long row.
+        // If neither codes nor groups have gaps between rows, the rows of a tile are decoded as one long row.
         let is_one_row = is_gapless && grid.block_rows == 1 && cols.is_multiple_of(block_cols) && !self.is_indexed;
         let (mut at, mut written) = (start, 0);
         while at < end {
@@ -144,7 +144,7 @@ impl Grouped {
         Ok(self.run(level, packing, to, &tile, out))
     }
 
-    /// Its codes and scales as blocks of four-bit floats.
+    /// The codes and scales as ggml blocks of four-bit floats, if they fit.
     fn blocks(&self) -> Option<GgmlBlocks> {
         let is_plain = self.offsets == Offsets::None && !self.is_indexed && self.arithmetic == Arithmetic::default();
         let is_float = matches!(self.meaning, Meaning::E2m1 | Meaning::E2m1NoMinusZero);
@@ -155,7 +155,7 @@ impl Grouped {
         };
         let cols = self.grid.cols;
         let is_gapless = self.layout.is_gapless(cols) && self.grid.block_rows == 1 && cols.is_multiple_of(values);
-        // Codes and scales are the first two parts, and the scale of scales is the next.
+        // Codes and scales are parts 0 and 1, and the global scale is part 2.
         (is_plain && is_float && is_gapless).then(|| GgmlBlocks {
             block: kind.block(),
             bytes: Arc::new(ToGgmlBlocks { kind }),
@@ -167,7 +167,7 @@ impl Grouped {
         })
     }
 
-    /// Its codes as whole numbers that other schemes pack too.
+    /// The codes as integers that other schemes pack too, if they are.
     fn integers(&self) -> Option<Integers> {
         let bits = self.layout.bits();
         let middle = 1u8.checked_shl(u32::from(bits).saturating_sub(1))?;
@@ -212,7 +212,7 @@ impl TileDecoder for Grouped {
     ) -> Result<usize> {
         if inputs.first().is_some_and(|codes| self.layout.has_spare_bits(self.grid.cols, &elements, codes)) {
             let bits = self.layout.bits();
-            let why = format!("bits are set that codes of {bits} bits leave free: they are of another number of bits");
+            let why = format!("padding bits of {bits}-bit codes are set: the codes have another number of bits");
             return Err(AnamnesisError::parse(why));
         }
         self.decode_tile(rounded(target), elements, inputs, out, context)
@@ -238,7 +238,7 @@ impl TileDecoder for Grouped {
             _ => return LibraryArithmetic::Same,
         };
         let global = self.scales.global.map(|global| GlobalScale { step: global.library, ..global });
-        // Differences of codes and whole numbers are exact in any type.
+        // The difference of a code and an integer zero point is exact in every type, so only the product is rounded.
         match self.is_indexed {
             true => LibraryArithmetic::in_type_of(Some(self.scales.kind)),
             false => LibraryArithmetic::Decoder(Arc::new(Self {

@@ -1,15 +1,15 @@
-//! Making weights whose codes lie in rows, tile by tile: what [`Grouped`](super::Grouped) decodes, the other way round.
+//! Encoding group-wise quantised matrices, which [`Grouped`](super::Grouped) decodes.
 //!
-//! | what | as | |
+//! | property | type | |
 //! |---|---|---|
-//! | which values share a scale | [`Grid`] | all, a row, a group of a row, a block |
+//! | values that share a scale | [`Grid`] | all, a row, a group of a row, a block |
 //! | the scale and offset of a group | [`ScaleRule`] | the arithmetic of the library |
-//! | what a value becomes | [`Goal`] | its operations with their roundings, and the kind of code |
-//! | where codes lie | [`Layout`] | one after the other |
-//! | where scales and offsets lie | [`ScaleType`], [`ZeroPointStorage`] | as numbers, or packed down the columns |
+//! | code of a value | [`Goal`] | the operations with their rounding, and the type of codes |
+//! | layout of codes | [`Layout`] | consecutive |
+//! | storage of scales and offsets | [`ScaleType`], [`ZeroPointStorage`] | as numbers, or packed down the columns |
 //!
-//! What is made is decoded again by the scheme's own decoder, to measure it. The outputs are, in this order: codes,
-//! scales, offsets, the scale of scales, and what is the same whatever the values are.
+//! The scheme's own decoder decodes the result, to measure the error. The outputs are, in this order: codes, scales,
+//! offsets, the global scale, and constants that do not depend on the values.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -28,25 +28,25 @@ use crate::scheme::coder::{
     TileEncoder, Window, filled, mishandled,
 };
 
-/// Values handed over together where all of them share one scale.
+/// The granule of a weight with a single scale, in values.
 const SINGLE_SCALE_GRANULE: u64 = 1 << 12;
 
-/// How offsets are stored.
+/// How offsets (zero points) are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ZeroPointStorage {
     Nothing,
-    /// As the scales are.
+    /// Like the scales, in this type.
     Stored(ScaleType),
-    /// Codes of so many bits in 32-bit words, packed down the columns without gaps; the middle is added.
+    /// As codes of this many bits in 32-bit words, packed down the columns without gaps, with the middle code added.
     PackedDown {
         bits: u8,
     },
 }
 
-/// A weight to be made.
+/// The encoder of a weight.
 #[derive(Clone)]
 pub(crate) struct GroupedEncoder {
-    /// Codes, scales, offsets, the scale of scales, constants.
+    /// Codes, scales, offsets, the global scale, constants.
     pub outputs: Vec<EncodedTensor>,
     pub grid: Grid,
     pub layout: Layout,
@@ -54,9 +54,9 @@ pub(crate) struct GroupedEncoder {
     pub rule: Arc<dyn ScaleRule>,
     pub scale: ScaleType,
     pub offsets: ZeroPointStorage,
-    /// The contents of the outputs that do not depend on values.
+    /// The contents of the constant outputs.
     pub constants: Vec<Vec<u8>>,
-    /// What was seen of all values, where that must be known first.
+    /// The extremes of all values, after the first pass.
     pub seen: Option<Extremes>,
     pub decoder: Arc<dyn TileDecoder>,
 }
@@ -76,12 +76,12 @@ impl GroupedEncoder {
         self.grid.arrangement == Arrangement::Tensor
     }
 
-    /// Whether the groups of all rows follow each other as those of one.
+    /// Whether the groups of all rows can be processed as one long row.
     fn is_one_row(&self) -> bool {
         self.grid.block_rows == 1 && self.grid.cols.is_multiple_of(self.grid.block_cols)
     }
 
-    /// The scales of these values.
+    /// The range of scales of these values.
     fn span(&self, range: &Range<u64>) -> Range<u64> {
         if self.is_one_scale() { 0..1 } else { self.grid.span(range) }
     }
@@ -92,7 +92,7 @@ impl GroupedEncoder {
         words(range.start / self.grid.cols)..words(range.end / self.grid.cols)
     }
 
-    /// Finds the extremes of all groups.
+    /// Finds the extremes of each group.
     fn extremes(
         &self,
         level: Level,
@@ -141,7 +141,7 @@ impl GroupedEncoder {
         Ok(())
     }
 
-    /// Encodes the values, one code in each byte; how many were encoded.
+    /// Encodes values to one code per byte, and returns how many were written.
     fn codes(&self, level: Level, values: &[f32], factors: &[f32], shifts: &[f32], out: &mut [u8]) -> usize {
         let (goal, block) = (self.goal, self.grid.block_cols as usize);
         if self.is_one_scale() || self.is_one_row() {
@@ -156,7 +156,7 @@ impl GroupedEncoder {
         written
     }
 
-    /// Packs codes as the layout has them; the bytes they take.
+    /// Packs codes into the layout, and returns the bytes written.
     fn pack(&self, level: Level, codes: &[u8], out: &mut [u8]) -> Result<usize> {
         let cols = self.grid.cols;
         match self.layout {
@@ -170,7 +170,7 @@ impl GroupedEncoder {
                     if written < (codes.len() * usize::from(bits)).div_ceil(8) {
                         return written;
                     }
-                    // The rest of the last word of a row is zero.
+                    // The padding after the last code of a row is zero.
                     out[written..].fill(0);
                     out.len()
                 };
@@ -182,7 +182,7 @@ impl GroupedEncoder {
         }
     }
 
-    /// Packs the offsets of whole rows of words down their columns; the bytes they take.
+    /// Packs offsets down the columns of whole rows of words, and returns the bytes written.
     fn pack_down(&self, offsets: &[f32], bits: u8, out: &mut [u8]) -> usize {
         out.fill(0);
         let cols = self.grid.grid_cols as usize;
@@ -201,12 +201,12 @@ impl GroupedEncoder {
         self.rule.global_scale(self.seen.unwrap_or(Extremes::NONE))
     }
 
-    /// Refuses groups whose values cannot be divided, though their scale is a number. Where it is none, its values
-    /// decode to none either, which the pipeline notices.
+    /// Refuses groups with a finite scale whose values cannot be divided by the factor. A group with a NaN or infinite
+    /// scale decodes to NaN or infinity, which the pipeline refuses.
     fn check(&self, range: &Range<u64>, groups: &Groups<'_>) -> Result<()> {
         let is_bad = |(scale, factor): (&f32, &f32)| scale.is_finite() & (!factor.is_finite() | (*factor == 0.0));
         let all = || groups.scales.iter().zip(&*groups.factors);
-        // All are looked at: a loop that may stop takes them one by one.
+        // No early exit, so that the loop is vectorised.
         if !all().fold(false, |any, group| any | is_bad(group)) {
             return Ok(());
         }
@@ -229,7 +229,7 @@ impl TileEncoder for GroupedEncoder {
             return SINGLE_SCALE_GRANULE;
         }
         let rows = match self.offsets {
-            // Words begin with a row.
+            // The rows after which a word of packed offsets ends with a row.
             ZeroPointStorage::PackedDown { bits } => 32 >> bits.trailing_zeros().min(5),
             ZeroPointStorage::Nothing | ZeroPointStorage::Stored(_) => self.grid.block_rows,
         };
@@ -296,7 +296,7 @@ impl TileEncoder for GroupedEncoder {
         let mut groups = Groups { factors, shifts, scales, offsets };
         self.rule.groups(global.unwrap_or(1.0), &mut groups);
         self.check(range, &groups)?;
-        let [codes, of_scales, rest @ ..] = outs else { return Err(mishandled("fewer outputs than it asked for")) };
+        let [codes, stored_scales, rest @ ..] = outs else { return Err(mishandled("fewer outputs than it asked for")) };
         let mut written = if is_packed {
             let bytes = &mut bytes[..values.len()];
             filled(self.codes(level, values, groups.factors, groups.shifts, bytes), values.len())?;
@@ -304,7 +304,7 @@ impl TileEncoder for GroupedEncoder {
         } else {
             self.codes(level, values, groups.factors, groups.shifts, codes)
         };
-        written += self.scale.narrow(level, groups.scales, of_scales);
+        written += self.scale.narrow(level, groups.scales, stored_scales);
         let mut rest = rest.iter_mut();
         let zero_points = if self.offsets == ZeroPointStorage::Nothing { None } else { rest.next() };
         written += match (self.offsets, zero_points) {
@@ -336,7 +336,7 @@ impl TileEncoder for GroupedEncoder {
     ) -> Result<usize> {
         let mut inputs: Vec<&[u8]> = outs.iter().map(|out| &**out).collect();
         inputs.truncate(outs.len() - self.constants.len());
-        // What comes with the first values only is needed by all.
+        // The global scale is written with the first tile only, but every tile needs it.
         let global = self.global_scale().map(f32::to_le_bytes);
         if let (Some(global), Some(last)) = (&global, inputs.last_mut()) {
             *last = global;
@@ -371,7 +371,7 @@ impl TileEncoder for GroupedEncoder {
     }
 }
 
-/// Looks at all values of a weight.
+/// Finds the extremes of all values of a weight.
 struct ExtremesPass<'a> {
     encoder: &'a GroupedEncoder,
     seen: Extremes,
