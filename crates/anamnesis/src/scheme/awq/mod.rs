@@ -57,7 +57,7 @@ fn awq_weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let (qzeros, scales) = parts.needed(claims)?;
     let (scale_tensor, zero_tensor) = (claims.catalog.get(scales), claims.catalog.get(qzeros));
     if parts.g_idx.is_some() {
-        return Err(fail("has a group index, which AWQ does not know".to_owned()));
+        return Err(fail("has a group index, which AWQ does not have".to_owned()));
     }
     let (&[inputs, words], &[zero_groups, zero_words], &[groups, outputs]) =
         (&tensor.shape[..], &zero_tensor.shape[..], &scale_tensor.shape[..])

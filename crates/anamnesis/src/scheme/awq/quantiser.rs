@@ -32,7 +32,7 @@ const NAME: &str = "awq-4bit";
 /// The default group size.
 const GROUP: u64 = 128;
 const HIGHEST: f32 = 15.0;
-/// The smallest range of a group; AutoAWQ raises smaller ones to it.
+/// The smallest range of a group; AutoAWQ raises smaller ranges to it.
 const SMALLEST_RANGE: f32 = 1e-5;
 
 struct Gemm;

@@ -23,7 +23,7 @@ pub(super) struct GptqDescription {
 /// How zero points are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ZeroPointFormat {
-    /// As the description says.
+    /// The format in the description.
     Known(ZeroPoints),
     /// Not described, but written by a tool that stores them less one by default.
     Default,

@@ -1,6 +1,6 @@
 //! Quantising to the layout of GPTQ by rounding to the nearest code (RTN of GPTQModel), which needs no calibration.
 //!
-//! | what | how |
+//! | quantity | computation |
 //! |---|---|
 //! | extremes of a group | lowest ≤ 0 ≤ highest; symmetric: ± the largest magnitude, without the negative side if no value is negative |
 //! | scale | (highest − lowest) / the highest code, stored as F16; for a group of zeros, as if it ranged from −1 to 1 |

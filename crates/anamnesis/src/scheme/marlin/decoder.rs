@@ -1,4 +1,4 @@
-//! Decoding tiles to `[out, in]`: a tile of output is some columns of Marlin's tiles.
+//! Decoding to `[out, in]`: a tile of the output is a range of columns of Marlin's tiles.
 
 use std::ops::Range;
 
@@ -11,21 +11,21 @@ use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::coder::{Context, LibraryArithmetic, ScaleType, TileDecoder, Window, filled, rounded};
 
-/// Inputs and outputs of a tile, and its bytes.
+/// The inputs, outputs and bytes of one of Marlin's tiles.
 const INPUTS: u64 = 16;
 const OUTPUTS: u64 = 64;
 const TILE_BYTES: u64 = 512;
-/// Output bytes of a piece of work: rows of tiles are read piece by piece, and longer pieces cost less.
+/// Output bytes per tile of work. Rows of Marlin's tiles are read piece by piece, and longer pieces cost less.
 const PIECE_BYTES: u64 = 2 << 20;
-/// Bytes between rows of codes, so that rows of a power of two do not share a part of the cache.
+/// Padding bytes between rows of codes, so that rows of a power of two do not map to the same cache sets.
 const GAP: usize = 64;
 
-/// The parts of a weight.
+/// The part indices of a weight.
 const CODES: usize = 0;
 const SCALES: usize = 1;
 const SCALE: ScaleType = ScaleType::F16;
 
-/// Codes in tiles, `inputs / 16` by `outputs / 64`.
+/// The decoder of `inputs / 16` by `outputs / 64` tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Tiled {
     pub inputs: u64,
@@ -34,17 +34,17 @@ pub(super) struct Tiled {
 }
 
 impl Tiled {
-    /// The columns of tiles of a piece.
+    /// The columns of Marlin's tiles that these elements cover.
     fn strips(&self, elements: &Range<u64>) -> Range<u64> {
         let granule = self.granule();
         elements.start / granule..elements.end.div_ceil(granule)
     }
 
-    /// Where the scale of an output lies in its row.
+    /// The index of an output's scale in its row of scales.
     const fn place(&self, output: usize) -> usize {
         let (square, inside) = (output % 64 / 8, output % 8);
         match self.groups {
-            // Pairs of outputs, from each of four squares.
+            // Pairs of outputs, in turn from each of four squares of 8 outputs.
             1 => output / 32 * 32 + inside / 2 * 8 + 2 * (square % 4) + inside % 2,
             _ => output / 64 * 64 + inside * 8 + square,
         }
@@ -135,7 +135,7 @@ impl TileDecoder for Tiled {
 mod tests {
     use super::*;
 
-    /// The order of scales as it is written down by those who pack them.
+    /// The permutations of scales in the packing code of Marlin.
     #[test]
     fn the_scale_of_every_output_is_found_where_it_was_put() {
         let single: Vec<usize> = (0..4).flat_map(|i| [0, 1, 8, 9, 16, 17, 24, 25].map(|step| 2 * i + step)).collect();

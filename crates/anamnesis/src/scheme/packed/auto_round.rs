@@ -27,7 +27,7 @@ const PLAIN_ACTIVATION_BITS: f64 = 16.0;
 /// tools.
 pub(crate) fn auto_round_packing(config: &QuantConfig, args: &Args<'_>) -> Result<Option<AutoRoundPacking>> {
     let packing = args.text(&["packing_format"])?;
-    // Only AutoRound has such names, whichever method the configuration names.
+    // Only AutoRound writes these names, whichever method the configuration names.
     let backend = args.text(&["backend"])?.filter(|backend| *backend != "auto");
     let is_named = [packing, backend].into_iter().flatten().any(|name| name.starts_with("auto_round"));
     if !is_named && !config.method().is_some_and(|method| method.ends_with("auto-round")) {

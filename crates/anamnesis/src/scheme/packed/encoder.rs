@@ -1,4 +1,4 @@
-//! Making packed matrices: a tile is some rows of the weight, turned into columns of what is stored.
+//! Encoding packed matrices: a tile is a range of rows of the weight, transposed to columns of the stored matrix.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -18,26 +18,27 @@ use crate::scheme::coder::{
 use crate::scheme::grouped::{Groups, ScaleRule};
 use crate::scheme::quantise::Candidate;
 
-/// Values of a tile: pieces of the stored rows are as long as it has rows, and short pieces cost more.
+/// Values per tile. The rows of a tile are the length of the pieces in which stored rows are written, and longer pieces
+/// cost less.
 const TILE_VALUES: u64 = 1 << 20;
-/// Rows that fill whole words whatever the width of codes.
+/// The rows at whose multiples tiles may be cut: 32 codes of any width fill whole words.
 const STRIP: u64 = 32;
-/// Halfway between the largest F16 and the next power of two: from here on, rounding gives infinity.
+/// Halfway between the largest F16 and the next power of two: values from here on round to infinity.
 const F16_OVERFLOW: f32 = 65520.0;
 
-/// A packed matrix to be made.
+/// The encoder of a packed matrix.
 pub(crate) struct PackedEncoder {
-    /// Codes, zero points, scales, and the group of every input where that is stored.
+    /// Codes, zero points, scales, and the group index if it is stored.
     outputs: Vec<EncodedTensor>,
     rule: Arc<dyn ScaleRule>,
     ratio: Ratio,
-    /// Whether values are rounded to F16 before anything else.
+    /// Whether values are rounded to F16 first.
     from_f16: bool,
-    /// Whether codes are packed from weights that were quantised and rounded to BF16 first.
+    /// Whether the library decodes the codes to BF16 and quantises the result again when it packs them.
     through_bf16: bool,
-    /// Values under one scale.
+    /// The group size.
     group: u64,
-    /// The zero point of all groups, where loaders take it for granted.
+    /// The zero point of all groups, if loaders assume it without reading it.
     zero: Option<u8>,
     decoder: ColumnDecoder,
 }
@@ -63,7 +64,7 @@ pub(crate) fn check_shape(target: &str, tensor: &Candidate<'_>, bits: u64) -> Re
 }
 
 impl PackedEncoder {
-    /// A matrix of codes whose scales are F16. An index of groups is stored where `has_index`.
+    /// An encoder with F16 scales; `has_index` if a group index is stored.
     pub(crate) fn new(
         tensor: &Candidate<'_>,
         matrix: PackedMatrix,
@@ -73,48 +74,48 @@ impl PackedEncoder {
         description: String,
     ) -> Self {
         let PackedMatrix { words, inputs, outputs, groups, .. } = matrix;
-        let of_words = |codes: u64| (codes * words.bits() / 32) as usize;
-        let made =
+        let words_of = |codes: u64| (codes * words.bits() / 32) as usize;
+        let tensor_named =
             |part: &str, dtype: Dtype, shape: Vec<usize>| EncodedTensor { name: tensor.part(part), dtype, shape };
         let codes = match words {
-            Words::Gptq(_) => vec![of_words(inputs), outputs as usize],
-            Words::Awq => vec![inputs as usize, of_words(outputs)],
+            Words::Gptq(_) => vec![words_of(inputs), outputs as usize],
+            Words::Awq => vec![inputs as usize, words_of(outputs)],
         };
-        let mut made = vec![
-            made("qweight", Dtype::I32, codes),
-            made("qzeros", Dtype::I32, vec![groups as usize, of_words(outputs)]),
-            made("scales", Dtype::F16, vec![groups as usize, outputs as usize]),
-            made("g_idx", Dtype::I32, vec![inputs as usize]),
+        let mut tensors = vec![
+            tensor_named("qweight", Dtype::I32, codes),
+            tensor_named("qzeros", Dtype::I32, vec![groups as usize, words_of(outputs)]),
+            tensor_named("scales", Dtype::F16, vec![groups as usize, outputs as usize]),
+            tensor_named("g_idx", Dtype::I32, vec![inputs as usize]),
         ];
-        made.truncate(if has_index { 4 } else { 3 });
+        tensors.truncate(if has_index { 4 } else { 3 });
         let group = match matrix.grouping {
             Grouping::Runs(run) => run,
             Grouping::Indexed => inputs,
         };
         let decoder = ColumnDecoder { matrix, is_planar: false, dialect: Dialect::Default, description };
         let from_f16 = words == Words::Awq;
-        Self { outputs: made, rule, ratio, from_f16, through_bf16: false, group, zero: None, decoder }
+        Self { outputs: tensors, rule, ratio, from_f16, through_bf16: false, group, zero: None, decoder }
     }
 
-    /// One whose codes are packed from weights that were quantised and rounded to BF16 first. That moves codes more
-    /// than 127 steps away from the zero point, and no others.
+    /// Sets whether the library decodes the codes to BF16 and quantises the result again. This changes only codes that
+    /// are more than 127 steps from the zero point.
     pub(crate) const fn through_bf16(mut self, through: bool) -> Self {
         self.through_bf16 = through;
         self
     }
 
-    /// One of which loaders know the zero point of all groups.
+    /// Sets the zero point that loaders assume for all groups.
     pub(crate) const fn with_zero(mut self, zero: Option<u8>) -> Self {
         self.zero = zero;
         self
     }
 
-    /// The group of an input as it is stored.
+    /// The group index of an input, as stored.
     fn group_of(&self, input: usize) -> [u8; 4] {
         ((input / self.group as usize) as u32).to_le_bytes()
     }
 
-    /// Values as they are encoded, in F16 where they have to pass through it.
+    /// The values to encode: rounded to F16 if the library does so.
     fn prepared<'a>(
         &self,
         level: Level,
@@ -126,7 +127,7 @@ impl PackedEncoder {
         if !self.from_f16 {
             return Ok(values);
         }
-        // Infinities may have no part in the scale, so that what is decoded would be finite, and wrong.
+        // The scale may not depend on a value that became infinite, so it would decode to a wrong finite value.
         if let Some(place) = values.iter().position(|value| value.abs() >= F16_OVERFLOW) {
             let (index, value) = (range.start + place as u64, values[place]);
             let (decoded, encoding) = (f32::INFINITY.copysign(value), self.describe());
@@ -137,7 +138,7 @@ impl PackedEncoder {
         Ok(floats)
     }
 
-    /// Codes in bytes of their own to the columns of the stored matrix; the bytes they take.
+    /// Packs codes of one per byte and transposes them to columns of the stored matrix. Returns the bytes written.
     fn transpose_codes(&self, level: Level, codes: &[u8], packed: &mut [u8], out: &mut [u8]) -> usize {
         let inputs = self.decoder.matrix.inputs as usize;
         let rows = codes.len() / inputs;
@@ -160,7 +161,7 @@ impl PackedEncoder {
         }
     }
 
-    /// Zero points to the columns of theirs; the bytes they take.
+    /// Packs zero points and transposes them to columns of the stored matrix. Returns the bytes written.
     fn transpose_zeros(&self, level: Level, zeros: &[f32], packed: &mut [u8], out: &mut [u8]) -> usize {
         let mut written = 0;
         let PackedMatrix { words, groups, zeros: stored, .. } = self.decoder.matrix;
@@ -178,10 +179,11 @@ impl PackedEncoder {
                     }
                 }
                 Words::Gptq(bits) => {
-                    // One less in the first format: of the whole word with its borrows, of each field of three bits.
-                    let less = u32::from(stored == ZeroPoints::PlusOne && bits == 3);
+                    // The first format stores zero points less one: subtracted from whole words with borrows, or for 3
+                    // bits from each field.
+                    let minus_one = u32::from(stored == ZeroPoints::PlusOne && bits == 3);
                     for (row, code) in packed[..rows].iter_mut().enumerate() {
-                        *code = (zero(row).wrapping_sub(less) & mask) as u8;
+                        *code = (zero(row).wrapping_sub(minus_one) & mask) as u8;
                     }
                     written += kernels::pack_bits(level, &packed[..rows], bits, out);
                     if stored == ZeroPoints::PlusOne && bits != 3 {
@@ -246,16 +248,16 @@ impl TileEncoder for PackedEncoder {
                 requantise_from_bf16(codes, scale, zero, bits);
             }
         }
-        let [of_codes, of_zeros, of_scales, rest @ ..] = outs else {
+        let [codes_out, zeros_out, scales_out, rest @ ..] = outs else {
             return Err(mishandled("fewer outputs than it asked for"));
         };
-        let mut written = self.transpose_codes(level, codes, bytes, of_codes);
-        written += self.transpose_zeros(level, groups.offsets, bytes, of_zeros);
+        let mut written = self.transpose_codes(level, codes, bytes, codes_out);
+        written += self.transpose_zeros(level, groups.offsets, bytes, zeros_out);
         let per_row = self.decoder.matrix.groups as usize;
         let rows = count / per_row;
         for (index, &scale) in groups.scales.iter().enumerate() {
             let at = index % per_row * rows + index / per_row;
-            if let Some(out) = of_scales.as_chunks_mut::<2>().0.get_mut(at) {
+            if let Some(out) = scales_out.as_chunks_mut::<2>().0.get_mut(at) {
                 *out = F16::round(scale).to_le_bytes();
                 written += 2;
             }
@@ -281,7 +283,7 @@ impl TileEncoder for PackedEncoder {
     }
 }
 
-/// The codes of what codes stand for in BF16.
+/// Decodes codes to BF16 and quantises the result again, as GPTQModel does when it packs them.
 fn requantise_from_bf16(codes: &mut [u8], scale: f32, zero: f32, bits: u64) {
     let highest = ((1u64 << bits) - 1) as f32;
     for code in codes {

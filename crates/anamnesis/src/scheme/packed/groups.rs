@@ -26,7 +26,7 @@ impl InputGroups<'_> {
                 .filter(|&size| size > 0)
                 .ok_or_else(|| format!("{file} says groups of {size}"))?,
             None => {
-                by_shape.ok_or_else(|| format!("{inputs} inputs in {groups} groups leave open how long a group is"))?
+                by_shape.ok_or_else(|| format!("{inputs} inputs in {groups} groups do not determine the group size"))?
             }
         };
         let found = inputs.div_ceil(run);
@@ -96,7 +96,7 @@ mod tests {
             (Some(24), true, "are 4 groups"),
             (Some(0), false, "says groups of 0"),
             (Some(-2), false, "says groups of -2"),
-            (None, false, "leave open"),
+            (None, false, "do not determine"),
         ] {
             let why = groups(configured, is_indexed).run(None).unwrap_err();
             assert!(why.contains(words), "{why}");
