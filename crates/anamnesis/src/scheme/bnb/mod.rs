@@ -5,20 +5,20 @@
 //! | tensor | type | holds |
 //! |---|---|---|
 //! | `X` | U8 `[n/2, 1]` (or any type, by its bytes) | the codes |
-//! | `X.absmax` | F32, or U8 where the scales are quantised too | one scale per block |
+//! | `X.absmax` | F32, or U8 if the scales are quantised too | one scale per block |
 //! | `X.quant_map` | F32 `[16]` | the value of each code |
 //! | `X.quant_state.bitsandbytes__nf4` / `__fp4` | U8 | JSON: `shape`, `blocksize`, `nested_offset`, … |
 //! | `X.nested_absmax`, `X.nested_quant_map` | F32, F32 `[256]` | scales and lookup table of quantised scales |
 //!
-//! `value = map[code] * absmax`, with `absmax = nested_map[byte] * nested_absmax + offset` in two roundings where
-//! nested. A code above 7 whose table entry is +0.0 decodes to −0.0: it is FP4's negative zero.
+//! `value = map[code] * absmax`, with `absmax = nested_map[byte] * nested_absmax + offset` in two roundings if nested.
+//! A code above 7 whose table entry is +0.0 decodes to −0.0: it is FP4's negative zero.
 //!
 //! Eight bits: `X.weight` I8 `[out, in]` with `X.SCB` F32 `[out]`, `value = (code * SCB) * (1/127)` in two roundings.
 //! Layouts other than rows (`weight_format` not 0) are refused.
 //!
-//! Encoding gives the bytes that bitsandbytes 0.50 itself writes on a CPU:
+//! Encoding produces the bytes that bitsandbytes 0.50 itself writes on a CPU:
 //!
-//! | what | how |
+//! | quantity | computation |
 //! |---|---|
 //! | scale of a block | its largest magnitude; a short last block's is at least 1e-38 |
 //! | four-bit code | `value * (1 / max(scale, 1e-38))`, in a short last block `value / scale`; then how many of the midpoints between the sorted entries are below it |

@@ -17,34 +17,34 @@ use crate::scheme::coder::{
 /// Entries of `quant_map` and of `nested_quant_map`.
 const MAP: usize = 16;
 const NESTED_MAP: usize = 256;
-/// Scales of scales that are widened at a time.
+/// Nested scales that are widened at a time.
 const NESTED_STRIP: usize = 256;
 
-/// The parts of a weight in the order the decoder reads them.
+/// The part indices of a weight.
 const CODES: usize = 0;
 const ABSMAX: usize = 1;
 const QUANT_MAP: usize = 2;
 const NESTED_ABSMAX: usize = 3;
 const NESTED_QUANT_MAP: usize = 4;
 
-/// How quantised scales are made whole.
+/// The parameters of quantised scales (double quantisation).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Nested {
     pub block: u64,
     pub offset: f32,
 }
 
-/// A four-bit weight of `elements` values in blocks of `block`.
+/// The decoder of a weight of `elements` values in blocks of `block`.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct Bnb4Decoder {
     pub elements: u64,
     pub block: u64,
     pub nested: Option<Nested>,
-    /// What the library decodes to.
+    /// The type that the library decodes to.
     pub dtype: Option<TargetDtype>,
 }
 
-/// The offset counts by its bits.
+/// By the bits of the offset.
 impl Hash for Nested {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.block, self.offset.to_bits()).hash(state);
@@ -52,7 +52,7 @@ impl Hash for Nested {
 }
 
 impl Bnb4Decoder {
-    /// Whether parts of these sizes (in bytes) are what the geometry needs; the error says which is not.
+    /// Refuses parts whose sizes in bytes do not fit the geometry.
     pub(crate) fn check(&self, part_bytes: &[u64]) -> Result<()> {
         let blocks = self.elements.div_ceil(self.block);
         let scale_bytes = if self.nested.is_some() { 1 } else { 4 };
@@ -85,7 +85,8 @@ impl Bnb4Decoder {
         let mut map = [0.0; NESTED_MAP];
         filled(kernels::widen_f32(level, inputs[NESTED_QUANT_MAP], &mut map), NESTED_MAP)?;
         let scales = context.floats(count);
-        // A first nested block that the tile cuts comes by itself, so that the kernel counts from a boundary behind it.
+        // A nested block that the tile enters in the middle is decoded separately, so that the kernel starts at a block
+        // boundary.
         let (block, lead) = (block as usize, (blocks.start % block) as usize);
         let first = block.saturating_sub(lead).min(count);
         let (codes, more_codes) = inputs[ABSMAX].split_at(first);
@@ -157,14 +158,14 @@ impl TileDecoder for Bnb4Decoder {
     }
 }
 
-/// A four-bit weight whose geometry its `quant_state` tells.
+/// A four-bit weight whose geometry is stored in its `quant_state`.
 #[derive(Debug)]
 pub(in crate::scheme::bnb) struct Bnb4 {
     pub name: String,
-    /// The quantisation type, as the name of the `quant_state` says.
+    /// The quantisation type in the name of the `quant_state`.
     pub kind: String,
     pub part_bytes: Vec<u64>,
-    /// Index of the `quant_state` among the parts, behind those that are decoded.
+    /// The part index of the `quant_state`, after the parts that are decoded.
     pub quant_state: Option<usize>,
     pub nested: bool,
     pub coding: Coding,
@@ -190,10 +191,12 @@ impl Bnb4 {
         Ok((state.shape, Bnb4Decoder { elements: values, block: state.block, nested, dtype: state.dtype }))
     }
 
-    /// Without a description the weight is a vector, and its blocks are what the scales leave.
+    /// The geometry of a weight without a `quant_state`: a vector, whose block size follows from the number of scales.
     fn geometry_without_state(&self) -> Result<(Vec<usize>, Bnb4Decoder)> {
         if self.nested {
-            return Err(AnamnesisError::parse("its scales are quantised, and there is no quant_state to tell how"));
+            return Err(AnamnesisError::parse(
+                "its scales are quantised, and there is no quant_state that describes them",
+            ));
         }
         let (values, blocks) = (self.part_bytes[CODES].saturating_mul(2), self.part_bytes[ABSMAX] / 4);
         let block = if blocks > 0 && values.is_multiple_of(blocks) { values / blocks } else { 0 };

@@ -1,4 +1,4 @@
-//! Making four-bit weights tile by tile, with all the tensors that belong to them.
+//! Encoding four-bit weights and their companions.
 
 use std::ops::Range;
 
@@ -13,22 +13,23 @@ use crate::error::Result;
 use crate::scheme::bnb::write_floats;
 use crate::scheme::coder::{Context, EncodedTensor, FirstPass, TileDecoder, TileEncoder, Window};
 
-/// Room for the mean of nested scales in a description, whose length must be known before the mean is.
+/// The characters reserved for the mean of nested scales in the `quant_state`, whose length must be known before the
+/// mean.
 const MEAN_CHARS: usize = 24;
 
-/// A four-bit weight.
+/// The encoder of a four-bit weight.
 #[derive(Debug, Clone, Hash)]
 pub(crate) struct FourBitEncoder {
     quant_type: QuantType,
     block: usize,
     blocks: usize,
-    /// Whether scales are quantised too.
+    /// Whether scales are quantised too (double quantisation).
     is_nested: bool,
-    /// The bits of the scales' mean, where it is known already.
+    /// The mean of the scales as bits of an F32, after the first pass.
     mean: u32,
     dtype: TargetDtype,
     shape: Vec<usize>,
-    /// Codes, scales, the map, the description, and for nested scales their scales and their map.
+    /// Codes, scales, lookup table, `quant_state`; for nested scales also their scales and their lookup table.
     outputs: Vec<EncodedTensor>,
     map: Vec<u8>,
     nested_map: Vec<u8>,
@@ -50,7 +51,7 @@ impl FourBitEncoder {
         block: usize,
         is_nested: bool,
     ) -> Self {
-        // The shape is that of a planned tensor, whose bytes were counted.
+        // Cannot overflow: the bytes of a planned tensor have been counted.
         let values = elements(shape).and_then(|values| usize::try_from(values).ok()).unwrap_or(usize::MAX);
         let blocks = values.div_ceil(block);
         let mut encoder = Self {
@@ -84,7 +85,8 @@ impl FourBitEncoder {
         encoder
     }
 
-    /// The description. Spaces behind the mean's digits, which JSON allows, make its length independent of them.
+    /// The `quant_state`. The mean is padded with spaces, which JSON allows, so that the length does not depend on its
+    /// digits.
     fn state(&self) -> String {
         let describe = |mean| quant_state_json(self.quant_type, self.block, self.dtype, &self.shape, mean);
         if !self.is_nested {
@@ -185,7 +187,7 @@ impl TileEncoder for FourBitEncoder {
     }
 }
 
-/// The mean of a weight's scales.
+/// The first pass: the mean of a weight's scales.
 struct ScaleMean<'a> {
     encoder: &'a FourBitEncoder,
     scales: Vec<f32>,

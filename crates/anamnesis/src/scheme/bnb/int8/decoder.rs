@@ -10,10 +10,10 @@ use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::coder::{Context, Prepare, Prepared, TileDecoder, Window, filled, rounded, row_granule};
 
-/// Multiplied with, as the library does; dividing by 127 gives other bits.
+/// The library multiplies by this reciprocal; dividing by 127 would round differently.
 const STEP: f32 = 1.0 / 127.0;
 
-/// An eight-bit weight: part 0 holds the codes, part 1 a scale per row.
+/// The decoder of an eight-bit weight: part 0 holds the codes, part 1 a scale per row.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct BnbInt8Decoder {
     pub cols: u64,
@@ -76,7 +76,7 @@ impl TileDecoder for BnbInt8Decoder {
     }
 }
 
-/// An eight-bit weight with a `weight_format` (part 2), which must say that rows are stored as rows.
+/// An eight-bit weight with a `weight_format` (part 2), which must be 0: row-major.
 #[derive(Debug)]
 pub(in crate::scheme::bnb) struct BnbInt8 {
     pub name: String,
@@ -90,8 +90,9 @@ impl Prepare for BnbInt8 {
             [0] => Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(self.decoder), coding: None }),
             ref other => {
                 let name = quoted(&self.name);
-                let detail =
-                    format!("tensor {name} is stored for one kind of GPU (weight_format {other:?}), not in rows");
+                let detail = format!(
+                    "tensor {name} is stored in the layout of one kind of GPU (weight_format {other:?}), not row-major"
+                );
                 Err(AnamnesisError::unsupported("BnB", detail))
             }
         }

@@ -1,4 +1,4 @@
-//! Making eight-bit weights tile by tile, with all the tensors that belong to them.
+//! Encoding eight-bit weights and their companions.
 
 use std::ops::Range;
 
@@ -9,15 +9,15 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::bnb::write_floats;
 use crate::scheme::coder::{Context, EncodedTensor, TileDecoder, TileEncoder, Window};
 
-/// Longest row that is encoded: its scale is known only when all of it has been seen.
+/// The longest row that is encoded. A row is buffered whole, because its scale depends on all its values.
 const MAX_ROW_VALUES: usize = 1 << 24;
 
-/// An eight-bit weight.
+/// The encoder of an eight-bit weight.
 #[derive(Debug, Hash)]
 pub(crate) struct Int8Encoder {
     cols: usize,
     decoder: BnbInt8Decoder,
-    /// Codes, scales, and the layout of the codes.
+    /// Codes, scales and `weight_format`.
     outputs: [EncodedTensor; 3],
 }
 
@@ -78,7 +78,7 @@ impl TileEncoder for Int8Encoder {
         let level = context.level();
         let scales = context.floats(values.len() / self.cols);
         let written = encode_int8_rows(level, values, self.cols, outs[0], scales)? + write_floats(scales, outs[1]);
-        // The layout of the codes: 0, rows.
+        // `weight_format` 0: row-major.
         outs[2].fill(0);
         Ok(written + outs[2].len())
     }
