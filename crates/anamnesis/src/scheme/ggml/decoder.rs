@@ -1,4 +1,4 @@
-//! Decoding tiles of blocks.
+//! Decoding tiles of ggml blocks.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) const fn kernels(block: BlockType) -> &'static BlockKernels {
         IQ4_XS IQ1_M TQ1_0 TQ2_0 MXFP4 NVFP4 Q1_0 Q2_0)
 }
 
-/// The block types whose tensors may have scales of their own beside those of the blocks.
+/// The block types whose tensors may have global scales, in addition to the scales in the blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ScaledBlock {
     Nvfp4,
@@ -45,15 +45,15 @@ impl ScaledBlock {
     }
 }
 
-/// A tensor's own scales.
+/// The global scales of a tensor.
 #[derive(Debug, Clone, Copy, Hash)]
 struct Scales {
     block: ScaledBlock,
-    /// Elements under each.
+    /// Elements per scale.
     per_scale: u64,
 }
 
-/// A tensor of blocks (part 0), with scales of its own (part 1) where it has any.
+/// The decoder of a tensor of blocks (part 0), with its global scales (part 1) if it has any.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(crate) struct GgmlDecoder {
     block: BlockType,
@@ -65,7 +65,7 @@ impl GgmlDecoder {
         Self { block, scales: None }
     }
 
-    /// The same with a scale for every `per_scale` elements.
+    /// The decoder of a tensor with a global scale for every `per_scale` elements.
     pub(crate) const fn scaled(block: ScaledBlock, per_scale: u64) -> Self {
         Self { block: block.block(), scales: Some(Scales { block, per_scale }) }
     }
@@ -94,7 +94,7 @@ impl GgmlDecoder {
     }
 }
 
-/// The pieces of a tile under the same scale, with the scale's index.
+/// Splits a tile into pieces with the same global scale, each with the index of the scale.
 fn pieces(elements: Range<u64>, per_scale: u64) -> impl Iterator<Item = (u64, Range<u64>)> {
     let mut at = elements.start;
     std::iter::from_fn(move || {

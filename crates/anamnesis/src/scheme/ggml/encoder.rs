@@ -1,4 +1,4 @@
-//! Making tensors of blocks, or of plain floats, row by row.
+//! Encoding tensors to ggml blocks or to plain floats, row by row.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::scheme::coder::{
     Context, EncodedTensor, PlainDecoder, TileDecoder, TileEncoder, Window, mishandled, rounded,
 };
 
-/// Longest row that is encoded: blocks of some types share what is known of their row.
+/// The longest row that is encoded. A row is buffered whole, because some block types depend on statistics of the row.
 const MAX_ROW_VALUES: usize = 1 << 24;
 
-/// The weights of a tensor's values: one for each place of a row, for every matrix of a stack or for all.
+/// The importance of a tensor's inputs: one value per column, for each matrix of a stack or shared by all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Weights(pub Arc<[f32]>);
 
@@ -27,23 +27,24 @@ impl std::hash::Hash for Weights {
     }
 }
 
-/// A tensor of blocks.
+/// The encoder of a tensor of blocks.
 #[derive(Debug, Hash)]
 pub(crate) struct BlockEncoder {
     block: BlockType,
     decoder: GgmlDecoder,
     row: usize,
-    /// Rows of one matrix of a stack.
+    /// The rows of one matrix of a stack.
     rows: usize,
     weights: Option<Weights>,
     output: [EncodedTensor; 1],
 }
 
 impl BlockEncoder {
-    /// Rows are whole blocks, and weights are as many as the places of a row, or of a row of every matrix.
+    /// The encoder of a tensor whose rows divide into blocks. There must be a weight per column, or per column of every
+    /// matrix.
     pub(crate) fn new(name: &str, shape: &[usize], block: BlockType, weights: Option<Weights>) -> Result<Self> {
         if !is_encoded(block) {
-            let why = format!("tensor {}: weights are not stored in blocks of this type", quoted(name));
+            let why = format!("tensor {}: weights are never stored in blocks of this type", quoted(name));
             return Err(AnamnesisError::unsupported(block.name(), why));
         }
         let [.., rows, row] = *shape else {
@@ -58,12 +59,12 @@ impl BlockEncoder {
         Ok(Self { block, decoder: GgmlDecoder::new(block), row, rows, weights, output })
     }
 
-    /// Bytes of so many values.
+    /// The bytes of this many values.
     fn bytes(&self, values: u64) -> u64 {
         values / self.block.block_elements() * self.block.block_bytes()
     }
 
-    /// The weights of the rows of a matrix.
+    /// The importance of the columns of a matrix.
     fn weights(&self, matrix: usize) -> Option<&[f32]> {
         let all = &self.weights.as_ref()?.0;
         all.get(matrix * self.row..(matrix + 1) * self.row).or_else(|| all.get(..self.row))
@@ -121,13 +122,13 @@ impl TileEncoder for BlockEncoder {
     }
 }
 
-/// Whether weights are stored in blocks of this type. Those of the others are made of activations, while a model runs.
+/// Whether weights are stored in blocks of this type. Others are used only for activations, at run time.
 pub(crate) fn is_encoded(block: BlockType) -> bool {
     kernels(block).encode.is_some()
 }
 
-/// Encodes rows of `row` values each, with a weight for each place of a row or without; the bytes that were written,
-/// none of a type that weights are not stored in.
+/// Encodes rows of `row` values each, with a weight per column if `weights` has them. Returns the bytes written: none
+/// for a type that weights are not stored in.
 pub(crate) fn encode_rows(
     level: Level,
     block: BlockType,
@@ -139,7 +140,7 @@ pub(crate) fn encode_rows(
     kernels(block).encode.map_or(0, |encode| encode(level, values, row, weights, out))
 }
 
-/// A tensor of plain floats.
+/// The encoder of a tensor of plain floats.
 #[derive(Debug, Hash)]
 pub(crate) struct FloatEncoder {
     dtype: TargetDtype,

@@ -5,11 +5,11 @@
 
 use crate::catalog::BlockType::{self, *};
 
-/// What is known of a mix besides the tensors that get another type.
+/// The properties of a mix, except the rules for tensors that get another type.
 pub(super) struct MixRow {
-    /// Its names in requests, the usual one first.
+    /// Its names in requests, the most common first.
     pub(super) names: &'static [&'static str],
-    /// Its name in reports. Some tensors have other types: the mix is what is true of all.
+    /// Its name in reports, which names the mix and not the type of each tensor.
     pub(super) label: &'static str,
     pub(super) about: &'static str,
     /// The type of most tensors.
@@ -28,7 +28,7 @@ macro_rules! mixes {
         }
 
         impl Mix {
-            /// All mixes, in the order they are listed.
+            /// All mixes, in the order of the list.
             pub(super) const ALL: [Self; ROWS.len()] = [$(Self::$mix),*];
         }
 

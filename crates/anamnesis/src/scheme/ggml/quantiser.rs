@@ -31,7 +31,7 @@ const fn encoding(mix: &'static Mix) -> Encoding {
 
 impl Quantiser for Mix {
     fn loaded_by(&self) -> &'static str {
-        "llama.cpp and what is built on it"
+        "llama.cpp and programs built on it"
     }
 
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {

@@ -21,7 +21,7 @@ pub(super) enum TensorType {
 }
 
 impl TensorType {
-    /// The type of an option. A type that weights are not written in is refused with a list of the possible ones.
+    /// The type of an option. A type that weights are not written in is refused with a list of the possible types.
     fn of(dtype: Dtype) -> Result<Self> {
         match dtype {
             Dtype::Block(block) if is_encoded(block) => Ok(Self::Block(block)),
