@@ -55,7 +55,7 @@ fn types_that_are_not_decoded_are_refused_by_their_names() {
 #[test]
 fn parts_that_are_missing_or_not_described_are_refused() {
     let lost = described("int8_row", |description| description["_tensor_data_names"] = json!(["qdata", "scale"]));
-    assert_mentions(&refused(&lost, None).to_string(), &["_weight_zero_point", "does not know it"]);
+    assert_mentions(&refused(&lost, None).to_string(), &["_weight_zero_point", "does not list it"]);
     let more = ["qdata", "scale", "zero_point", "act_pre_scale"];
     let more = described("int8_row", |description| description["_tensor_data_names"] = json!(more));
     assert_mentions(&refused(&more, None).to_string(), &["there is no", "_weight_act_pre_scale"]);

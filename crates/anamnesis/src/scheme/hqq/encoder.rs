@@ -1,4 +1,4 @@
-//! Making weights of HQQ: rows are groups, and rows far apart share bytes.
+//! Encoding HQQ weights. Rows are groups, and a byte has codes of rows that are far apart.
 
 use std::ops::Range;
 
@@ -8,34 +8,35 @@ use anamnesis_kernels::{self as kernels, Goal, Ratio};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::{Context, EncodedTensor, FieldOrder, ScaleType, TileEncoder, Window, filled, mishandled};
 
-/// A weight to be made.
+/// The encoder of a weight.
 #[derive(Debug, Hash)]
 pub(super) struct GroupEncoder {
-    /// Codes, scales, zeros, and entries.
+    /// Codes, scales, zeros and entries.
     pub outputs: Vec<EncodedTensor>,
     pub entries: Vec<Vec<u8>>,
     pub bits: u8,
     pub order: FieldOrder,
-    /// What scales and zeros are stored as.
+    /// The type of scales and zeros.
     pub scale: ScaleType,
 }
 
-/// Values that differ by less are taken for the same.
+/// A smaller range counts as a group of equal values.
 const LEAST_RANGE: f32 = 1e-4;
-/// The largest number that values are multiplied by.
+/// The largest factor of a group.
 const LARGEST_FACTOR: f32 = 2e4;
 /// The value of each code.
 const MAP: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
 impl GroupEncoder {
-    /// What values are multiplied by, and what is then added, from the extremes of their group.
+    /// The factor and the zero of a group from its extremes: values are multiplied by the factor, then the zero is
+    /// added.
     fn factors(&self, low: f32, high: f32) -> (f32, f32) {
         let range = high - low;
-        // A number over a tensor is its reciprocal times the number to torch.
+        // torch divides a number by a tensor as number × (1 / tensor).
         let factor = if range.abs() <= LEAST_RANGE { 1.0 } else { 1.0 / range * f32::from(self.highest()) };
         let factor = factor.min(LARGEST_FACTOR);
         let zero = -low * factor;
-        // Four bits are for kernels that know whole zeros only.
+        // HQQ rounds the zeros of four-bit codes, for kernels that need integers.
         (factor, if self.bits == 4 { zero.round_ties_even() } else { zero })
     }
 
@@ -43,12 +44,12 @@ impl GroupEncoder {
         u8::MAX >> (8 - self.bits)
     }
 
-    /// The place of a field in its byte: the first is the highest.
+    /// The lowest bit of a field; the first field is the highest of its byte.
     const fn shift(&self, field: usize) -> u32 {
         (self.order.fields as u32 - 1 - field as u32) * self.bits as u32
     }
 
-    /// Numbers of groups, in the order of their fields.
+    /// Writes a number per group, ordered by field. Returns the bytes written.
     fn store(&self, numbers: &[f32], ordered: &mut [f32], level: kernels::Level, out: &mut [u8]) -> usize {
         let fields = self.order.fields as usize;
         let rows = numbers.len() / fields;
@@ -58,7 +59,7 @@ impl GroupEncoder {
         self.scale.narrow(level, ordered, out)
     }
 
-    /// The numbers back in the order of values.
+    /// Reads a number per group, back in the order of the values.
     fn load(&self, level: kernels::Level, stored: &[u8], ordered: &mut [f32], numbers: &mut [f32]) -> Result<()> {
         let fields = self.order.fields as usize;
         let rows = numbers.len() / fields;
@@ -127,12 +128,12 @@ impl TileEncoder for GroupEncoder {
         let goal = Goal::Integer { ratio: Ratio::ProductPlus, low: 0, high: self.highest().into(), plus: 0 };
         let codes = &mut codes[..values.len()];
         filled(kernels::group_codes(level, goal, values, row, factors, zeros, codes), values.len())?;
-        let [of_codes, of_scales, of_zeros, entries @ ..] = outs else {
+        let [packed_codes, stored_scales, stored_zeros, entries @ ..] = outs else {
             return Err(mishandled("fewer outputs than it asked for"));
         };
         let mut written = 0;
         let fields = self.order.fields as usize;
-        for (out, codes) in of_codes.chunks_exact_mut(row).zip(codes.chunks_exact(fields * row)) {
+        for (out, codes) in packed_codes.chunks_exact_mut(row).zip(codes.chunks_exact(fields * row)) {
             out.fill(0);
             written += row;
             for (field, codes) in codes.chunks_exact(row).enumerate() {
@@ -142,8 +143,8 @@ impl TileEncoder for GroupEncoder {
         }
         factors.iter_mut().for_each(|factor| *factor = 1.0 / *factor);
         let ordered = &mut ordered[..count];
-        written += self.store(factors, ordered, level, of_scales);
-        written += self.store(zeros, ordered, level, of_zeros);
+        written += self.store(factors, ordered, level, stored_scales);
+        written += self.store(zeros, ordered, level, stored_zeros);
         for (out, entry) in entries.iter_mut().zip(&self.entries).filter(|(out, _)| !out.is_empty()) {
             out.copy_from_slice(entry);
             written += entry.len();
@@ -158,7 +159,7 @@ impl TileEncoder for GroupEncoder {
         decoded: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let [of_codes, of_scales, of_zeros, ..] = outs else {
+        let [packed_codes, stored_scales, stored_zeros, ..] = outs else {
             return Err(mishandled("fewer outputs than it asked for"));
         };
         let (level, row, fields) = (context.level(), self.order.row as usize, self.order.fields as usize);
@@ -168,16 +169,16 @@ impl TileEncoder for GroupEncoder {
         let (scales, floats) = floats.split_at_mut(count);
         let (zeros, ordered) = floats.split_at_mut(count);
         let ordered = &mut ordered[..count];
-        self.load(level, of_scales, ordered, scales)?;
-        self.load(level, of_zeros, ordered, zeros)?;
+        self.load(level, stored_scales, ordered, scales)?;
+        self.load(level, stored_zeros, ordered, zeros)?;
         let codes = &mut codes[..values];
-        for (packed, codes) in of_codes.chunks_exact(row).zip(codes.chunks_exact_mut(fields * row)) {
+        for (packed, codes) in packed_codes.chunks_exact(row).zip(codes.chunks_exact_mut(fields * row)) {
             for (field, codes) in codes.chunks_exact_mut(row).enumerate() {
                 let (shift, mask) = (self.shift(field), self.highest());
                 codes.iter_mut().zip(packed).for_each(|(code, packed)| *code = packed >> shift & mask);
             }
         }
-        filled(of_codes.len() / row * fields * row, values)?;
+        filled(packed_codes.len() / row * fields * row, values)?;
         Ok(chosen::coded_blocks(level, Packed::Bytes, Rounded::F32, codes, &MAP, zeros, scales, row, decoded))
     }
 

@@ -1,7 +1,7 @@
 //! Quantising to the layout of HQQ without its solver (`optimize=False`): scales and zeros are those the solver begins
 //! with.
 //!
-//! | what | how |
+//! | quantity | computation |
 //! |---|---|
 //! | factor | 1 / (highest − lowest value of a group) × the highest code; 1 if they are almost equal, 20000 at most |
 //! | zero | −lowest value × factor; for four bits rounded to an integer |

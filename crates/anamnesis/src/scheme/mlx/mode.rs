@@ -56,8 +56,8 @@ impl Kind {
 }
 
 impl Mode {
-    /// The mode of a module in the configuration. A rule for the module replaces the general arguments entirely: what
-    /// it omits has MLX's defaults, not the values of the other modules.
+    /// The mode of a module in the configuration. A rule for the module replaces the general arguments entirely:
+    /// arguments that it omits have MLX's defaults, not the values of the other modules.
     pub(super) fn configured(module: &ModuleConfig<'_>) -> Result<Self> {
         let own = module.rule();
         let args = own.as_ref().unwrap_or_else(|| module.args());

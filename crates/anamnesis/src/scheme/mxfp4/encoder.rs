@@ -1,4 +1,5 @@
-//! Making blocks of `[experts, in, out]`: a tile is some rows of a matrix, transposed into columns of stored blocks.
+//! Encoding `[experts, in, out]` to blocks: a tile is a range of rows of a matrix, transposed to columns of stored
+//! blocks.
 
 use std::ops::Range;
 
@@ -11,35 +12,36 @@ use crate::error::Result;
 use crate::scheme::coder::{Context, EncodedTensor, TileDecoder, TileEncoder, Window, filled};
 use crate::scheme::quantise::Candidate;
 
-/// Values of a tile: pieces of the stored rows are as long as it has blocks, and short pieces cost more.
+/// Values per tile. The blocks of a tile are the length of the pieces in which stored rows are written, and longer
+/// pieces cost less.
 const TILE_VALUES: u64 = 1 << 20;
 /// The largest E2M1.
 const LARGEST: f32 = 6.0;
-/// The least exponent of a scale, which all zeros get.
+/// The smallest exponent of a scale, used for blocks of zeros.
 const LEAST: f32 = -127.0;
 
-/// Experts to be made.
+/// The encoder of a stack of experts.
 #[derive(Debug, Hash)]
 pub(super) struct TransposedEncoder {
-    /// Blocks, and the scale of each.
+    /// Blocks and scales.
     outputs: [EncodedTensor; 2],
     decoder: TransposedBlocks,
 }
 
 impl TransposedEncoder {
-    /// Of a weight `[experts, in, out]` whose inputs are whole blocks.
+    /// The encoder of a weight `[experts, in, out]` whose inputs divide into blocks.
     pub(super) fn new(tensor: &Candidate<'_>, [experts, inputs, outputs]: [usize; 3]) -> Self {
         let blocks = inputs / BLOCK as usize;
-        let made = |end: &str, shape: Vec<usize>| EncodedTensor {
+        let output = |end: &str, shape: Vec<usize>| EncodedTensor {
             name: format!("{}{end}", tensor.output_name),
             dtype: Dtype::U8,
             shape,
         };
-        let made = [
-            made("_blocks", vec![experts, outputs, blocks, BLOCK as usize / 2]),
-            made("_scales", vec![experts, outputs, blocks]),
+        let tensors = [
+            output("_blocks", vec![experts, outputs, blocks, BLOCK as usize / 2]),
+            output("_scales", vec![experts, outputs, blocks]),
         ];
-        Self { outputs: made, decoder: TransposedBlocks { outputs: outputs as u64, blocks: blocks as u64 } }
+        Self { outputs: tensors, decoder: TransposedBlocks { outputs: outputs as u64, blocks: blocks as u64 } }
     }
 }
 
@@ -82,7 +84,7 @@ impl TileEncoder for TransposedEncoder {
             transpose(values, outputs, transposed);
             filled(chosen::block_largest(level, Values::F32(transposed), block, factors), count)?;
             for (factor, exponent) in factors.iter_mut().zip(exponents.iter_mut()) {
-                // The next power of two, by a logarithm that is rounded to F32.
+                // The next power of two, by a logarithm rounded to F32, like ModelOpt.
                 let log = f64::from(*factor / LARGEST).log2() as f32;
                 let power = log.max(LEAST).ceil();
                 *factor = 2f64.powi(power as i32) as f32;
@@ -102,7 +104,7 @@ impl TileEncoder for TransposedEncoder {
     }
 }
 
-/// Rows of `columns` values to columns, a square at a time.
+/// Transposes rows of `columns` values, a square at a time.
 fn transpose(values: &[f32], columns: usize, transposed: &mut [f32]) {
     const SQUARE: usize = 16;
     let rows = values.len() / columns.max(1);

@@ -1,6 +1,6 @@
-//! Quantising to the format of gpt-oss, by the arithmetic of ModelOpt, which exports such models.
+//! Quantising to the format of gpt-oss, by the arithmetic of ModelOpt, which exports gpt-oss models.
 //!
-//! | what | how |
+//! | quantity | computation |
 //! |---|---|
 //! | which weights | stacks of experts `[experts, in, out]`; all others are kept |
 //! | the scale of 32 inputs | the smallest power of two that is at least magnitude / 6, and at least 2⁻¹²⁷ |

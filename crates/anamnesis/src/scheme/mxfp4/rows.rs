@@ -13,7 +13,7 @@ use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scal
 /// The group size.
 const GROUP: u64 = 32;
 
-/// The `quant_method` of such checkpoints.
+/// The `quant_method` of DeepSeek-V4 checkpoints.
 const METHOD: &str = "fp8";
 
 pub(super) fn claim(claims: &mut Claims<'_>) {

@@ -1,5 +1,5 @@
 //! Layers that serving engines fuse into one, such as q, k and v. Their weights share a global scale, because the
-//! engine keeps only the largest one of the fused layer.
+//! engine keeps only the largest global scale of the fused layer.
 
 use super::layers::encode;
 use super::quantiser::{Candidate, Decision};

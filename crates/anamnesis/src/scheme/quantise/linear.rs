@@ -14,7 +14,7 @@ const STATES: [&str; 1] = ["A_log"];
 
 /// Name components of modules that choose experts.
 const ROUTERS: [&str; 5] = ["gate", "router", "gating", "shared_expert_gate", "expert_gate"];
-/// Name components of vision and audio encoders, and of the projectors behind them.
+/// Name components of vision and audio encoders, and of the projectors after them.
 const TOWERS: [&str; 12] = [
     "visual",
     "vision_tower",

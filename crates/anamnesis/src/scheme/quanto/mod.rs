@@ -10,7 +10,7 @@
 //! A value is `scale * code - shift`; the library rounds every step to the type of the scales.
 //!
 //! Packed codes are stored as a matrix of groups, without the original shape. It follows from the length of a bias, or
-//! from a row length that is not a usual group size: then groups are rows.
+//! from a row length that is not a default group size: then groups are rows.
 
 mod claim;
 mod packed;

@@ -1,6 +1,6 @@
 //! Quantising to quanto's eight-bit formats without calibration, with a scale for every row.
 //!
-//! | what | how |
+//! | quantity | computation |
 //! |---|---|
 //! | scale | the largest magnitude of a row / the largest code, in the type of the weight; a scalar if there is one row |
 //! | code | value / scale in that type, rounded to an integer, or to a float with saturation |

@@ -102,7 +102,7 @@ fn weight(
     }
     if let Some((_, part)) = stored.iter().find(|(_, part)| !description.parts.contains(part)) {
         let part = quoted(&format!("{prefix}{part}"));
-        return Err(fail(format!("it has {part}, and its description in __metadata__ does not know it")));
+        return Err(fail(format!("it has {part}, and its description in __metadata__ does not list it")));
     }
     let of_weight = stored.iter().filter(|(_, part)| !ACTIVATION_PARTS.contains(&part.as_str()));
     let parts = Parts(of_weight.map(|(id, name)| Part { id: *id, name, tensor: catalog.get(*id) }).collect());
