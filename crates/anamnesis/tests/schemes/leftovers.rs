@@ -349,3 +349,16 @@ fn a_scale_of_activations_whose_weight_is_gone_is_refused_where_a_configuration_
         assert_eq!(remember(&model, None).floats("a.q_proj.input_scale"), [0.5]);
     }
 }
+
+#[test]
+fn a_bare_scale_whose_weight_is_gone_is_refused_beside_a_bias_too() {
+    let hqq =
+        json!({"quantization_config": {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}}});
+    let scale = with(Model::new(), "a.q_proj.scale", "BF16", &[16, 1]);
+    for model in [scale.clone(), with(scale.clone(), "a.q_proj.bias", "BF16", &[8])] {
+        assert_mentions(&parse_reason(refused(&model, Some(&hqq))), &["\"a.q_proj.scale\""]);
+    }
+    // A norm has a vector, and a module with more than that is known for what it is.
+    let norm = with(with(Model::new(), "a.norm.scale", "BF16", &[8]), "a.norm.bias", "BF16", &[8]);
+    assert_eq!(remember(&norm, Some(&hqq)).names(), ["a.norm.bias", "a.norm.scale"]);
+}

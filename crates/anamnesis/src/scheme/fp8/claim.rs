@@ -376,7 +376,7 @@ const BARE_SCALE: &str = ".scale";
 
 /// The name of the missing weight that a tensor `X.scale` scaled. It is a scale if other weights have scales of the
 /// same type and rank (`others`), or if the configuration names a method that uses this suffix and the tensor is the
-/// only one of its module and not a vector, which norms have.
+/// only one of its module, except for a bias, and not a vector, which norms have.
 fn weight_of_bare_scale(claims: &Claims<'_>, others: &[(Dtype, usize)], tensor: &StoredTensor) -> Option<String> {
     let prefix =
         tensor.name.strip_suffix(&BARE_SCALE[1..]).filter(|prefix| prefix.is_empty() || prefix.ends_with('.'))?;
@@ -388,7 +388,9 @@ fn weight_of_bare_scale(claims: &Claims<'_>, others: &[(Dtype, usize)], tensor: 
     let is_configured = || {
         let is_method = claims.config.method().is_some_and(|method| method.contains("fp8") || method == "hqq");
         let is_vector = tensor.shape.len() == 1 && tensor.elements() > 1;
-        let is_alone = || claims.catalog.with_prefix(prefix).all(|(_, other)| other.name == tensor.name);
+        let is_left =
+            |other: &StoredTensor| other.name == tensor.name || other.name.strip_prefix(prefix) == Some("bias");
+        let is_alone = || claims.catalog.with_prefix(prefix).all(|(_, other)| is_left(other));
         is_method && !is_vector && ScaleType::of(tensor.dtype).is_some() && is_alone()
     };
     (is_like_others || is_configured()).then_some(weight)
