@@ -122,7 +122,7 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     let values = std::fs::read(folder.path("out")).unwrap();
     assert!(values[values.len() - (16 << 20)..].chunks_exact(2).all(|value| value == [0x00, 0x3f]), "not all 0.5");
 
-    // The documented scratch memory of the slice functions: a few rows of floats, or the scales.
+    // The documented scratch memory of the slice functions: a chunk of output, and a few rows of floats or the scales.
     let (inputs, outputs) = (512, 1024);
     let output = inputs * outputs * 2;
     let (codes, zeros, scales) =
@@ -131,11 +131,11 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
         let (peak, ..) = profiled(|| {
             dequantize_gptq::<Bf16Out>(&codes, &scales, &zeros, index, inputs, outputs, 128, 4, Dtype::F16).unwrap()
         });
-        assert!(peak <= output + 5 * outputs * 4, "GPTQ: {peak} for {output}");
+        assert!(peak <= output + 132 * KIB + 5 * outputs * 4, "GPTQ: {peak} for {output}");
     }
     let (peak, ..) =
         profiled(|| dequantize_awq::<Bf16Out>(&codes, &scales, &zeros, inputs, outputs, 128, 4, Dtype::F16).unwrap());
-    assert!(peak <= output + 5 * outputs * 4, "AWQ: {peak} for {output}");
+    assert!(peak <= output + 132 * KIB + 5 * outputs * 4, "AWQ: {peak} for {output}");
     // Down to one nested scale per scale.
     for (block, nested_block) in [(64, 256), (64, 2), (32, 1), (4096, 256), (2, 1)] {
         let (elements, blocks) = (inputs * outputs, inputs * outputs / block);
@@ -146,7 +146,7 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
             decode(&codes, &absmax, &map, &nested, &nested_map, 0.25, elements, block, nested_block).unwrap()
         });
         assert!(values.chunks_exact(2).all(|value| value == [0x80, 0x3e]), "0.5 × (0.25 × 1 + 0.25) everywhere");
-        let allowed = output + blocks * 4 + block * 4 + 4 * KIB;
+        let allowed = output + 132 * KIB + blocks * 4 + block * 4;
         assert!(peak <= allowed, "double-quant {block}, {nested_block}: {peak} for {output}");
     }
 }
