@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Fault, Request, ScanVerdict};
@@ -25,12 +24,6 @@ pub(crate) enum Exit {
     Interrupted = 130,
     /// Stopped by SIGTERM.
     Terminated = 143,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
 }
 
 /// Maximum characters of a message.

@@ -4,6 +4,7 @@
 //! blocked on a pipe may not poll: then the thread ends the process after a grace period, and nothing is lost that a
 //! pipe could have kept.
 
+use std::cell::RefCell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -24,8 +25,24 @@ static REQUESTED: AtomicU8 = AtomicU8::new(0);
 /// Whether the process reads from or writes to a pipe that may block.
 static IS_IN_PIPE: AtomicBool = AtomicBool::new(false);
 
+thread_local! {
+    /// The token of a program that calls commands on this thread and handles signals itself.
+    static CALLER: RefCell<Option<CancelToken>> = const { RefCell::new(None) };
+}
+
+/// Runs `work` with `token` instead of signals.
+pub(crate) fn by<T>(token: &CancelToken, work: impl FnOnce() -> T) -> T {
+    let before = CALLER.replace(Some(token.clone()));
+    let result = work();
+    CALLER.set(before);
+    result
+}
+
 /// The token that signals cancel, shared by all callers.
 pub(crate) fn token() -> Result<CancelToken, AnamnesisError> {
+    if let Some(token) = CALLER.with_borrow(Clone::clone) {
+        return Ok(token);
+    }
     static TOKEN: OnceLock<CancelToken> = OnceLock::new();
     if let Some(token) = TOKEN.get() {
         return Ok(token.clone());

@@ -1,9 +1,10 @@
 //! The command line of anamnesis: `amn` and its long name `anamnesis` are both [`run`].
 //!
 //! `args` parses the command line, `commands` has a file per command, `ui` decides where text goes, `exit` defines
-//! exit codes.
+//! exit codes. [`call`] runs a command for a program in the same process.
 
 mod args;
+mod call;
 mod commands;
 mod cpu;
 mod exit;
@@ -23,23 +24,32 @@ use args::Cli;
 use exit::Exit;
 use ui::{Printer, json};
 
+pub use call::{CallFailure, Flag, OnProgress, call, flags};
+
 /// Runs the command line.
 pub fn run() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().collect();
-    let cli = match Cli::from_arguments(&arguments) {
+    ExitCode::from(run_with(&std::env::args_os().collect::<Vec<_>>()))
+}
+
+/// Runs a command line, whose first argument is the name of the program, and returns the exit code.
+pub fn run_with(arguments: &[OsString]) -> u8 {
+    exit_of(arguments) as u8
+}
+
+fn exit_of(arguments: &[OsString]) -> Exit {
+    let cli = match Cli::from_arguments(arguments) {
         Ok(cli) => cli,
-        Err(error) => return help_or_usage(error, &arguments).into(),
+        Err(error) => return help_or_usage(error, arguments),
     };
     let printer = Printer::new(&cli.output);
     match cpu::from_environment().and_then(|cpu| commands::run(&cli, cpu, &printer)).and_then(|()| printer.flush()) {
-        Ok(()) => Exit::Done.into(),
+        Ok(()) => Exit::Done,
         Err(failure) => {
             printer.failure(&failure);
             match failure.exit() {
                 Exit::Interrupted => interrupt::exit(),
                 exit => exit,
             }
-            .into()
         }
     }
 }
@@ -57,12 +67,7 @@ fn help_or_usage(error: clap::Error, arguments: &[OsString]) -> Exit {
     };
     let error = printable_error(error, arguments);
     if arguments.iter().any(|argument| argument == "--json") {
-        // The reason ends at the first empty line; tips and usage follow.
-        let text = error.render().to_string();
-        let lines: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-        let reason = lines.join(" ");
-        let reason = reason.strip_prefix("error: ").unwrap_or(&reason);
-        eprintln!("{}", json::line(&json::failure("usage", &printable(reason, MAX_REASON_CHARS))));
+        eprintln!("{}", json::line(&json::failure("usage", &usage_reason(&error))));
         return Exit::Usage;
     }
     let _ = error.print();
@@ -71,6 +76,14 @@ fn help_or_usage(error: clap::Error, arguments: &[OsString]) -> Exit {
         eprintln!("\n  tip: to look into a file, name the command first: amn inspect {typed}");
     }
     Exit::Usage
+}
+
+/// The reason of a usage error in one line. It ends at the first empty line; tips and usage follow.
+fn usage_reason(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines: Vec<_> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let reason = lines.join(" ");
+    printable(reason.strip_prefix("error: ").unwrap_or(&reason), MAX_REASON_CHARS)
 }
 
 /// The same error with escaped arguments, safe for a terminal.

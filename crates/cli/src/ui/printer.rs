@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::style::Style;
 use super::{Page, ProgressBar, Table, json, size, width};
 use crate::args::OutputArgs;
+use crate::call::Caller;
 use crate::exit::Failure;
 
 /// Decides what is printed, and where.
@@ -24,6 +25,8 @@ pub(crate) struct Printer {
     closed: Cell<bool>,
     /// Whether standard output is the output of a conversion.
     is_stdout_reserved: Cell<bool>,
+    /// The program that receives the document instead of standard output.
+    caller: Option<Caller>,
 }
 
 impl Printer {
@@ -36,7 +39,19 @@ impl Printer {
             err: Style::of(args.color, &std::io::stderr()),
             closed: Cell::new(false),
             is_stdout_reserved: Cell::new(false),
+            caller: None,
         }
+    }
+
+    /// A printer for a program in the same process: it prints nothing and keeps the document.
+    pub(crate) fn for_caller(caller: Caller) -> Self {
+        let args = OutputArgs { json: true, quiet: true, ..OutputArgs::default() };
+        Self { caller: Some(caller), ..Self::new(&args) }
+    }
+
+    /// The program, with the document.
+    pub(crate) fn into_caller(self) -> Caller {
+        self.caller.unwrap_or_default()
     }
 
     /// A printer without output, for the steps of another command.
@@ -60,12 +75,20 @@ impl Printer {
 
     /// Prints the JSON document, also in quiet mode.
     pub(crate) fn document(&self, command: &str, document: Value) -> Result<(), Failure> {
+        if let Some(caller) = &self.caller {
+            caller.take(json::versioned(command, document));
+            return Ok(());
+        }
         if self.json { self.write(&format!("{}\n", json::line(&json::versioned(command, document)))) } else { Ok(()) }
     }
 
     /// A progress bar of `total` bytes, drawn only on a terminal.
     pub(crate) fn progress(&self, total: u64) -> ProgressBar {
-        if self.quiet { ProgressBar::hidden() } else { ProgressBar::new(total) }
+        match &self.caller {
+            Some(caller) => ProgressBar::called(total, caller.progress.clone()),
+            None if self.quiet => ProgressBar::hidden(),
+            None => ProgressBar::new(total),
+        }
     }
 
     /// The terminal, or a page of unlimited width.

@@ -6,9 +6,14 @@ use std::time::Duration;
 use indicatif::{HumanDuration, ProgressState, ProgressStyle};
 
 use super::size;
+use crate::call::OnProgress;
 
 /// A progress bar on standard error, removed on drop. Nothing is drawn if standard error is not a terminal.
-pub(crate) struct ProgressBar(indicatif::ProgressBar);
+pub(crate) struct ProgressBar {
+    bar: indicatif::ProgressBar,
+    /// Called instead of drawing.
+    call: Option<OnProgress>,
+}
 
 /// Redraw interval without progress, to show that the process is alive.
 const TICK: Duration = Duration::from_millis(500);
@@ -22,26 +27,41 @@ impl ProgressBar {
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
         }
-        Self(bar)
+        Self { bar, call: None }
     }
 
     pub(crate) fn hidden() -> Self {
-        Self(indicatif::ProgressBar::hidden())
+        Self { bar: indicatif::ProgressBar::hidden(), call: None }
+    }
+
+    /// A bar for a program, which is called with the figures.
+    pub(crate) fn called(total: u64, call: Option<OnProgress>) -> Self {
+        let bar = Self { bar: indicatif::ProgressBar::hidden(), call };
+        bar.set_total(total);
+        bar
     }
 
     /// Corrects the total, once the remaining work is known.
     pub(crate) fn set_total(&self, bytes: u64) {
-        self.0.set_length(bytes);
+        self.bar.set_length(bytes);
+        self.report();
     }
 
     pub(crate) fn set(&self, bytes: u64) {
-        self.0.set_position(bytes);
+        self.bar.set_position(bytes);
+        self.report();
+    }
+
+    fn report(&self) {
+        if let Some(call) = &self.call {
+            call(self.bar.position(), self.bar.length().unwrap_or(0));
+        }
     }
 }
 
 impl Drop for ProgressBar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }
 
