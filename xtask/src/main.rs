@@ -1,19 +1,23 @@
 //! Tasks of this workspace: `cargo xtask test` runs all checks, `cargo xtask asm` checks the instructions of the
-//! kernels, `cargo xtask ggml-types` compares the types with those of ggml, `cargo xtask bench` measures.
+//! kernels, `cargo xtask ggml-types` compares the types with those of ggml, `cargo xtask python` builds and tests the
+//! Python package, `cargo xtask bench` measures.
 
 mod asm;
 mod bench;
 mod ggml_types;
+mod python;
 
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test         formatting, clippy with warnings denied, all tests and doc tests, the assembly check
+  test         formatting, clippy with warnings denied, all tests and doc tests, the Python package, the assembly
+               check
   fmt          format all files, including those that cargo fmt does not find
   asm          check that every kernel uses the vector instructions of its CPU level
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
+  python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)
   ggml-types   compare the GGUF tensor types with those of the gguf package (PYTHON=... has it installed)";
 
 fn main() -> ExitCode {
@@ -24,6 +28,7 @@ fn main() -> ExitCode {
         Some("asm") => asm::run(),
         Some("bench") => bench::run(),
         Some("ggml-types") => ggml_types::run(),
+        Some("python") => python::run(python::Build::Published),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -39,6 +44,7 @@ fn test() -> Result<(), String> {
     fmt(&["--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
     cargo(&["test", "--workspace"])?;
+    python::run(python::Build::Debug)?;
     asm::run()
 }
 

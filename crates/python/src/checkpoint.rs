@@ -35,6 +35,12 @@ const LONG_BYTES: u64 = 32 << 20;
 type Stored = (String, Vec<usize>, u64, &'static str, Option<PathBuf>);
 
 impl Checkpoint {
+    /// One that was made in memory, without limits.
+    pub(crate) fn of(open: anamnesis::Checkpoint) -> Self {
+        let open = RwLock::new(Some(Arc::new(open)));
+        Self { open, limits: ParseLimits::unbounded(), raised: Raised::default() }
+    }
+
     /// The checkpoint; calls that have it go on after another thread closes it.
     fn get(&self) -> PyResult<Arc<anamnesis::Checkpoint>> {
         self.open.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or_else(closed)

@@ -4,10 +4,12 @@
 mod arrays;
 mod buffer;
 mod checkpoint;
+mod command;
 mod dlpack;
 mod errors;
 mod metadata;
 mod options;
+mod quantize;
 mod reading;
 mod source;
 mod wait;
@@ -21,4 +23,8 @@ mod _anamnesis {
     use super::arrays::save;
     #[pymodule_export]
     use super::checkpoint::Checkpoint;
+    #[pymodule_export]
+    use super::command::{command, flags, main};
+    #[pymodule_export]
+    use super::quantize::{assemble, assemble_blocks, block_size, quantize};
 }

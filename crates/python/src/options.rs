@@ -62,18 +62,19 @@ fn configuration(given: &Bound<'_, PyAny>) -> PyResult<Configuration> {
     }
 }
 
+/// Limits by the names of the command line, or by those that errors have.
 fn limits(given: &Bound<'_, PyDict>) -> PyResult<ParseLimits> {
     let mut limits = ParseLimits::unbounded();
     for (name, value) in given {
         let (name, value) = (name.extract::<String>()?, value.extract::<u64>()?);
         limits = match name.as_str() {
-            "max_single_alloc_bytes" => limits.with_max_single_alloc(value),
-            "max_total_bytes" => limits.with_max_total_bytes(value),
-            "max_item_count" => limits.with_max_item_count(value),
-            "max_decompression_ratio" => limits.with_max_decompression_ratio(value),
+            "buffer" | "max_single_alloc_bytes" => limits.with_max_single_alloc(value),
+            "memory" | "max_total_bytes" => limits.with_max_total_bytes(value),
+            "items" | "max_item_count" => limits.with_max_item_count(value),
+            "ratio" | "max_decompression_ratio" => limits.with_max_decompression_ratio(value),
             _ => {
-                let known = "max_single_alloc_bytes, max_total_bytes, max_item_count and max_decompression_ratio";
-                return Err(PyValueError::new_err(format!("there is no limit {name:?}; there are {known}")));
+                let why = format!("there is no limit {name:?}; there are memory, buffer, items and ratio");
+                return Err(PyValueError::new_err(why));
             }
         };
     }

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::notes::PlanNote;
 use super::options::ConvertOptions;
 use super::outline::Outline;
@@ -50,7 +52,8 @@ impl Checkpoint {
         }
         let plans = split::lay_out(planned, options.split, target.container()?, metadata)?;
         let input = PlanInput::of(self);
-        Ok(ConvertPlan { input, plans, stats, kept, notes, architecture, run: options.run.clone() })
+        let configuration = configuration.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        Ok(ConvertPlan { input, plans, stats, kept, notes, architecture, configuration, run: options.run.clone() })
     }
 }
 
@@ -77,6 +80,8 @@ pub struct ConvertPlan {
     kept: Vec<(String, Keeping)>,
     notes: Vec<PlanNote>,
     architecture: Option<&'static Architecture>,
+    /// The members of a `config.json` that describe the quantisation.
+    configuration: serde_json::Map<String, Value>,
     run: RememberOptions,
 }
 
@@ -145,6 +150,15 @@ impl ConvertPlan {
     #[must_use]
     pub const fn architecture(&self) -> Option<&'static Architecture> {
         self.architecture
+    }
+
+    /// The configuration of the output, as JSON: the members of a `config.json` beside it that describe the quantisation. `None`
+    /// where the file says all by itself or nothing is quantised. [`OpenOptions::with_config`](crate::OpenOptions::with_config)
+    /// takes it.
+    #[must_use]
+    pub fn configuration(&self) -> Option<String> {
+        let is_any = !self.configuration.is_empty();
+        is_any.then(|| Value::Object(self.configuration.clone()).to_string())
     }
 
     /// What the output does not have of the input, and what else its numbers do not show.

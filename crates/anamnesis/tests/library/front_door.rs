@@ -64,6 +64,23 @@ fn a_plain_checkpoint_has_every_stored_tensor_as_it_is() {
 }
 
 #[test]
+fn a_plan_has_the_configuration_that_its_output_needs() {
+    let values: Vec<f32> = (0..128 * 64).map(|value| (value % 97) as f32 - 48.0).collect();
+    let bytes = Model::new().floats("layers.0.up_proj.weight", &[64, 128], &values).bytes();
+    let checkpoint = open(bytes);
+    let target = ConvertTarget::parse("w4a16").unwrap();
+    let plan = checkpoint.plan_convert(target, &ConvertOptions::new()).unwrap();
+    let config = plan.configuration().unwrap();
+    let (written, _) = plan.to_bytes(|_| {}).unwrap();
+    assert!(open(written.clone()).decode::<f32>("layers.0.up_proj.weight").is_err(), "no number of bits is assumed");
+    let options = OpenOptions::new().with_config(config);
+    let decoded = Checkpoint::from_bytes_with(written, &options).unwrap();
+    assert_eq!(decoded.decode::<f32>("layers.0.up_proj.weight").unwrap().len(), values.len());
+    let plain = checkpoint.plan_convert(ConvertTarget::Safetensors, &ConvertOptions::new()).unwrap();
+    assert_eq!(plain.configuration(), None);
+}
+
+#[test]
 fn stored_bytes_are_read_from_any_place() {
     let checkpoint = open(mixed());
     let mut out = [0; 4];

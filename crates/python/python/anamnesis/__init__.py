@@ -13,7 +13,27 @@ array([0., 1.], dtype=float32)
 
 from . import errors
 from ._checkpoint import Checkpoint, open
+from ._commands import (
+    Comparison,
+    Conversion,
+    Document,
+    Formats,
+    Inspection,
+    Scan,
+    Verification,
+    compare,
+    convert,
+    fit,
+    forget,
+    formats,
+    inspect,
+    remember,
+    run,
+    scan,
+    verify,
+)
 from ._dtypes import BitsWarning
+from ._quantize import Lost, Quantized, dequantize, quantize
 from ._safetensors import SafeSlice, load, load_file, safe_open, save_file
 from ._tensor import Scheme, StoredTensor, Tensor
 from .errors import AnamnesisError
@@ -22,14 +42,35 @@ __all__ = [
     "AnamnesisError",
     "BitsWarning",
     "Checkpoint",
+    "Comparison",
+    "Conversion",
+    "Document",
+    "Formats",
+    "Inspection",
+    "Lost",
+    "Quantized",
     "SafeSlice",
+    "Scan",
     "Scheme",
     "StoredTensor",
     "Tensor",
+    "Verification",
+    "compare",
+    "convert",
+    "dequantize",
     "errors",
+    "fit",
+    "forget",
+    "formats",
+    "inspect",
     "load",
     "load_file",
     "open",
+    "quantize",
+    "remember",
+    "run",
     "safe_open",
     "save_file",
+    "scan",
+    "verify",
 ]

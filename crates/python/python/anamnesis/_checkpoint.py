@@ -167,7 +167,7 @@ def open(
     the bytes of a file, or a binary file object that can seek.
 
     ``config`` replaces the configuration beside the weights: a path, JSON text or a dict. ``limits`` bound what a file may
-    cost: ``max_single_alloc_bytes``, ``max_total_bytes``, ``max_item_count``, ``max_decompression_ratio``. ``plain`` takes
+    cost: bytes of ``memory`` altogether and of one ``buffer``, ``items`` of a kind, the ``ratio`` of decompression. ``plain`` takes
     every stored tensor as it is and decodes nothing. The other arguments are those of the command line.
     """
     options = {

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
 
 try:
-    import ml_dtypes
+    _ml_dtypes: Any = importlib.import_module("ml_dtypes")
 except ImportError:  # NumPy alone has neither BF16 nor FP8.
-    ml_dtypes = None
+    _ml_dtypes = None
 
 _PLAIN: Dict[str, Any] = {
     "F64": np.float64,
@@ -63,18 +64,16 @@ def numpy_dtype(name: str) -> "np.dtype[Any]":
     >>> numpy_dtype("F16")
     dtype('float16')
     """
-    if name in _PLAIN:
-        return np.dtype(_PLAIN[name])
+    # Blocks of ggml, and whatever else has no element type: bytes.
+    found: "np.dtype[Any]" = np.dtype(_PLAIN.get(name, np.uint8))
     if name in _EXTENDED:
         known, bits = _EXTENDED[name]
-        found = getattr(ml_dtypes, known, None)
-        if found is not None:
-            return np.dtype(found)
-        message = f"{name} values are the bits in {np.dtype(bits).name}; install ml_dtypes to get {known}"
-        warnings.warn(message, BitsWarning, stacklevel=4)
-        return np.dtype(bits)
-    # Blocks of ggml, and whatever else has no element type: bytes.
-    return np.dtype(np.uint8)
+        extended = getattr(_ml_dtypes, known, None)
+        found = np.dtype(bits if extended is None else extended)
+        if extended is None:
+            message = f"{name} values are the bits in {found.name}; install ml_dtypes to get {known}"
+            warnings.warn(message, BitsWarning, stacklevel=4)
+    return found
 
 
 def stored_name(dtype: "np.dtype[Any]") -> Optional[str]:

@@ -56,13 +56,13 @@ class StoredTensor:
     _native: NativeCheckpoint = dataclasses.field(repr=False, compare=False)
 
     def numpy(self) -> Array:
-        """The stored elements; their bytes where they are blocks, or of a type that NumPy cannot hold."""
+        """The stored elements. Blocks, and types that NumPy cannot hold, are bytes with the shape of the rows."""
         data = self._native.read(self.name, None)
-        dtype = numpy_dtype(self.dtype)
-        count = int(np.prod(self.shape, dtype=np.int64))
-        if dtype.itemsize * count != data.size:
-            return data
-        return data.view(dtype).reshape(self.shape)
+        array = shaped(data, self.dtype, self.shape)
+        rows = int(np.prod(self.shape[:-1], dtype=np.int64))
+        if array is data and rows > 0 and data.size % rows == 0:
+            return data.reshape((*self.shape[:-1], -1))
+        return array
 
 
 def stored_tensor(native: NativeCheckpoint, name: str) -> Optional[StoredTensor]:

@@ -1,0 +1,126 @@
+//! The Python package: a virtual environment, the wheel, its tests, its types and the guide's code.
+//!
+//! Everything is made under `target/python`, with packages of the registry that `pip` is set up for.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Oldest version of Python that the wheel is for.
+const OLDEST: (u32, u32) = (3, 10);
+
+/// What the tests need besides the wheel.
+const PACKAGES: [&str; 9] =
+    ["maturin>=1.9,<2", "numpy", "pytest", "safetensors", "ml_dtypes", "gguf", "tqdm", "mypy", "pyright[nodejs]"];
+
+/// Largest wheel, in bytes.
+const MAX_WHEEL_BYTES: u64 = 12 << 20;
+
+/// How the wheel is compiled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// As it is published.
+    Published,
+    /// As tests are, so that what `cargo test` has compiled is used again.
+    Debug,
+}
+
+/// Builds the wheel and runs its tests; says so and goes on where there is no Python for it.
+pub(crate) fn run(build: Build) -> Result<(), String> {
+    let Some(python) = interpreter() else {
+        println!("Python {}.{} or newer was not found: the Python package is NOT tested", OLDEST.0, OLDEST.1);
+        return Ok(());
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (package, work) = (root.join("crates/python"), root.join("target/python"));
+    let venv = Venv::new(&python, &work)?;
+    venv.pip(&["install", "-q"], &PACKAGES)?;
+    let wheel = wheel(&venv, &package, &work.join("wheels"), build)?;
+    venv.pip(&["install", "-q", "--force-reinstall", "--no-deps"], &[&wheel.to_string_lossy()])?;
+    let tests = package.join("tests");
+    venv.run("python", &tests, &["-m", "pytest", "-q", "."])?;
+    venv.run("python", &tests, &["-m", "pytest", "-q", "--doctest-modules", "--pyargs", "anamnesis"])?;
+    venv.run("mypy", &package, &[])?;
+    venv.run("python", &tests, &["-m", "mypy.stubtest", "anamnesis._anamnesis", "--ignore-missing-stub"])?;
+    venv.run("pyright", &package, &["--pythonpath", &venv.program("python").to_string_lossy()])
+}
+
+/// The wheel, built by maturin.
+fn wheel(venv: &Venv, package: &Path, folder: &Path, build: Build) -> Result<PathBuf, String> {
+    // One of an earlier build would be taken for the new one.
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let mut arguments = vec!["build", "--locked", "--interpreter", "python", "--out"];
+    let folder_name = folder.to_string_lossy();
+    arguments.push(&folder_name);
+    if build == Build::Debug {
+        arguments.extend(["--profile", "dev"]);
+    }
+    venv.run("maturin", package, &arguments)?;
+    let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths = entries.flatten().map(|entry| entry.path());
+    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "whl");
+    let wheel = paths.find(is_wheel).ok_or_else(|| format!("{}: no wheel was built", folder.display()))?;
+    let bytes = std::fs::metadata(&wheel).map_err(|error| format!("{}: {error}", wheel.display()))?.len();
+    println!("{}: {:.1} MB", wheel.display(), bytes as f64 / 1e6);
+    if build == Build::Published && bytes > MAX_WHEEL_BYTES {
+        return Err(format!("the wheel has {bytes} bytes, {MAX_WHEEL_BYTES} are allowed"));
+    }
+    Ok(wheel)
+}
+
+/// A Python that is new enough: `$PYTHON`, or the first of the usual names.
+fn interpreter() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("PYTHON").map(PathBuf::from) {
+        return Some(named).filter(|python| is_new_enough(python));
+    }
+    let usual = ["python3", "python3.14", "python3.13", "python3.12", "python3.11", "python3.10", "python"];
+    usual.map(PathBuf::from).into_iter().find(|python| is_new_enough(python))
+}
+
+fn is_new_enough(python: &Path) -> bool {
+    let check = format!("import sys, venv, ensurepip; sys.exit(sys.version_info < {OLDEST:?})");
+    Command::new(python).args(["-c", &check]).output().is_ok_and(|output| output.status.success())
+}
+
+/// A virtual environment.
+struct Venv {
+    /// Where its programs are.
+    programs: PathBuf,
+}
+
+impl Venv {
+    /// The environment of this Python, made where it is not there.
+    fn new(python: &Path, work: &Path) -> Result<Self, String> {
+        let tag = "import sys, sysconfig; print(sysconfig.get_config_var('SOABI') or sys.version_info[:2])";
+        let tag = Command::new(python).args(["-c", tag]).output().map_err(|error| format!("{python:?}: {error}"))?;
+        let tag = String::from_utf8_lossy(&tag.stdout).trim().to_owned();
+        let root = work.join(tag);
+        let programs = root.join(if cfg!(windows) { "Scripts" } else { "bin" });
+        let venv = Self { programs };
+        if !venv.program("maturin").exists() {
+            let mut make = Command::new(python);
+            execute(make.args(["-m", "venv", "--clear"]).arg(&root))?;
+        }
+        Ok(venv)
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name).with_extension(std::env::consts::EXE_EXTENSION)
+    }
+
+    fn pip(&self, arguments: &[&str], packages: &[&str]) -> Result<(), String> {
+        let all = [&["-m", "pip", "--disable-pip-version-check"], arguments, packages].concat();
+        self.run("python", &self.programs, &all)
+    }
+
+    fn run(&self, program: &str, directory: &Path, arguments: &[&str]) -> Result<(), String> {
+        execute(Command::new(self.program(program)).current_dir(directory).args(arguments))
+    }
+}
+
+fn execute(command: &mut Command) -> Result<(), String> {
+    println!("$ {command:?}");
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} failed")) }
+}
