@@ -129,7 +129,7 @@ def test_progress_is_called_and_may_stop(model, tmp_path):
 def test_ctrl_c_stops_and_leaves_nothing(tmp_path, rng):
     source = tmp_path / "in"
     source.mkdir()
-    weights = {f"l.{i}.up_proj.weight": rng.standard_normal((512, 2048)).astype(np.float32) for i in range(16)}
+    weights = {f"l.{i}.up_proj.weight": rng.standard_normal((512, 1024)).astype(np.float32) for i in range(8)}
     anamnesis.save_file(weights, source / "model.safetensors")
     before = set(tmp_path.rglob("*"))
 

@@ -62,3 +62,13 @@ def test_the_first_example_has_types(samples):
     (samples / "example.py").write_text(blocks(GUIDE, "python")[0])
     report, errors, status = mypy.run(["--strict", "example.py"])
     assert status == 0, report + errors
+
+
+def test_the_notebook_is_executed(samples, capsys):
+    cells = json.loads((ROOT / "examples/python/checkpoints.ipynb").read_text())["cells"]
+    names = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    printed = capsys.readouterr().out
+    assert printed.count(" dB") == 16 and names["anamnesis"] is anamnesis

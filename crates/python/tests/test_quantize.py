@@ -57,6 +57,7 @@ def same(left, right):
 @pytest.mark.parametrize("to", TARGETS)
 def test_bytes_are_those_of_the_command_line(tmp_path, array, importance, imatrix, to):
     is_gguf = ending(to) == "gguf"
+    array = array[:8] if is_gguf else array  # The searches of small block types are slow.
     options = {"imatrix": imatrix, "keep_names": True} if is_gguf else {}
     wanted = forgotten(tmp_path, array, to, **options)
     found = anamnesis.quantize(array, to, importance if is_gguf else None)
@@ -71,7 +72,7 @@ def test_bytes_are_those_of_the_command_line(tmp_path, array, importance, imatri
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block not in NOT_ENCODED])
 def test_block_types_are_encoded_by_their_own_names(array, importance, block):
-    found = anamnesis.quantize(array, block, importance)
+    found = anamnesis.quantize(array[:8], block, importance)
     assert found.scheme.format == block
     decoded = found.dequantize()
     try:
