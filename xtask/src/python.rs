@@ -9,8 +9,10 @@ use std::process::Command;
 const OLDEST: (u32, u32) = (3, 10);
 
 /// What the tests need besides the wheel.
-const PACKAGES: [&str; 9] =
-    ["maturin>=1.9,<2", "numpy", "pytest", "safetensors", "ml_dtypes", "gguf", "tqdm", "mypy", "pyright[nodejs]"];
+const PACKAGES: [&str; 8] = ["maturin>=1.9,<2", "numpy", "pytest", "safetensors", "ml_dtypes", "gguf", "tqdm", "mypy"];
+
+/// A second opinion about types, which brings a runtime of its own.
+const PYRIGHT: &str = "pyright[nodejs]";
 
 /// Largest wheel, in bytes.
 const MAX_WHEEL_BYTES: u64 = 12 << 20;
@@ -27,12 +29,13 @@ pub(crate) enum Build {
 /// Builds the wheel and runs its tests; says so and goes on where there is no Python for it.
 pub(crate) fn run(build: Build) -> Result<(), String> {
     let Some(python) = interpreter() else {
-        println!("Python {}.{} or newer was not found: the Python package is NOT tested", OLDEST.0, OLDEST.1);
+        let (major, minor) = OLDEST;
+        println!("no Python {major}.{minor} or newer with venv was found: the Python package is NOT tested");
         return Ok(());
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let (package, work) = (root.join("crates/python"), root.join("target/python"));
-    let venv = Venv::new(&python, &work)?;
+    let venv = Venv::new(&python, &work, "tests")?;
     venv.pip(&["install", "-q"], &PACKAGES)?;
     let wheel = wheel(&venv, &package, &work.join("wheels"), build)?;
     venv.pip(&["install", "-q", "--force-reinstall", "--no-deps"], &[&wheel.to_string_lossy()])?;
@@ -41,7 +44,21 @@ pub(crate) fn run(build: Build) -> Result<(), String> {
     venv.run("python", &tests, &["-m", "pytest", "-q", "--doctest-modules", "--pyargs", "anamnesis"])?;
     venv.run("mypy", &package, &[])?;
     venv.run("python", &tests, &["-m", "mypy.stubtest", "anamnesis._anamnesis", "--ignore-missing-stub"])?;
-    venv.run("pyright", &package, &["--pythonpath", &venv.program("python").to_string_lossy()])
+    if build == Build::Debug {
+        return Ok(());
+    }
+    venv.pip(&["install", "-q"], &[PYRIGHT])?;
+    venv.run("pyright", &package, &["--pythonpath", &venv.program("python").to_string_lossy()])?;
+    empty_environment(&python, &work, &wheel)
+}
+
+/// Installs the wheel where nothing else is, with what it asks for, and tries it.
+fn empty_environment(python: &Path, work: &Path, wheel: &Path) -> Result<(), String> {
+    let venv = Venv::new(python, work, "empty")?;
+    venv.pip(&["install", "-q", "--force-reinstall"], &[&wheel.to_string_lossy()])?;
+    let example = "import anamnesis, numpy; print(anamnesis.quantize(numpy.ones((2, 256), 'f4'), 'q4_k'))";
+    venv.run("python", work, &["-c", example])?;
+    venv.run("amn", work, &["demo"])
 }
 
 /// The wheel, built by maturin.
@@ -50,9 +67,9 @@ fn wheel(venv: &Venv, package: &Path, folder: &Path, build: Build) -> Result<Pat
     if folder.exists() {
         std::fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    let mut arguments = vec!["build", "--locked", "--interpreter", "python", "--out"];
-    let folder_name = folder.to_string_lossy();
-    arguments.push(&folder_name);
+    let (python, folder_name) = (venv.program("python"), folder.to_string_lossy());
+    let python = python.to_string_lossy();
+    let mut arguments = vec!["build", "--locked", "--interpreter", &python, "--out", &folder_name];
     if build == Build::Debug {
         arguments.extend(["--profile", "dev"]);
     }
@@ -90,15 +107,15 @@ struct Venv {
 }
 
 impl Venv {
-    /// The environment of this Python, made where it is not there.
-    fn new(python: &Path, work: &Path) -> Result<Self, String> {
+    /// The environment of this Python for a purpose, made where it is not there.
+    fn new(python: &Path, work: &Path, purpose: &str) -> Result<Self, String> {
         let tag = "import sys, sysconfig; print(sysconfig.get_config_var('SOABI') or sys.version_info[:2])";
         let tag = Command::new(python).args(["-c", tag]).output().map_err(|error| format!("{python:?}: {error}"))?;
         let tag = String::from_utf8_lossy(&tag.stdout).trim().to_owned();
-        let root = work.join(tag);
+        let root = work.join(format!("{purpose}-{tag}"));
         let programs = root.join(if cfg!(windows) { "Scripts" } else { "bin" });
         let venv = Self { programs };
-        if !venv.program("maturin").exists() {
+        if !venv.program("pip").exists() {
             let mut make = Command::new(python);
             execute(make.args(["-m", "venv", "--clear"]).arg(&root))?;
         }

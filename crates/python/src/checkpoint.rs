@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use anamnesis::{AnamnesisError, CancelToken, ParseLimits, TargetDtype, TensorRole};
+use anamnesis::{AnamnesisError, CancelToken, ParseLimits, TensorRole};
 use numpy::PyArray1;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use crate::dlpack;
 use crate::errors::{closed, exception_of};
 use crate::metadata;
 use crate::options::{open_options, target_type};
-use crate::reading::{Job, Kind, run, run_all};
+use crate::reading::{Job, Kind, run, run_all, without_shape};
 use crate::source::{Bytes, FileObject, Raised};
 use crate::wait::interruptible;
 
@@ -180,12 +180,7 @@ impl Checkpoint {
     fn weight<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
         let found = self.ask(py, |checkpoint| {
             let weight = checkpoint.weight(name)?;
-            // A weight without a shape says why it has none where it is decoded.
-            let why = || checkpoint.decode_rows_into(name, 0..0, &mut [], TargetDtype::F32, &Default::default());
-            Some(match &weight.shape {
-                Some(_) => Ok(weight),
-                None => why().map(|()| weight),
-            })
+            Some(if weight.shape.is_some() { Ok(weight) } else { Err(without_shape(checkpoint, name)) })
         })?;
         let Some(weight) = found.transpose().map_err(|error| self.failed(py, &error))? else { return Ok(None) };
         let fields = PyDict::new(py);

@@ -38,7 +38,6 @@ pub(crate) fn quantize<'py>(
     let cancel = CancelToken::new();
     let (target, mut convert, block) = target(to).map_err(|error| exception(py, &error))?;
     convert = convert.with_cancel(cancel.clone()).with_existing(Existing::Refuse).with_keep_names(true);
-    convert = convert.with_measure(true);
     set(&mut convert, options)?;
     if let Some(weights) = importance {
         let mut all = Importance::default();
@@ -113,6 +112,7 @@ fn set(convert: &mut ConvertOptions, given: Option<&Bound<'_, PyDict>>) -> PyRes
             }
             "block_size" => convert.quantise.bnb.block_size = Some(value.extract()?),
             "double_quant" => convert.quantise.bnb.double_quant = value.extract()?,
+            "measure" => convert.measure = value.extract()?,
             "allow_nonfinite" => convert.allow_nonfinite = value.extract()?,
             "threads" => *convert = convert.clone().with_threads(value.extract()?),
             other => {

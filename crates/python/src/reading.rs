@@ -25,7 +25,7 @@ impl Kind {
         let unknown = || AnamnesisError::from(Request::UnknownTensor { name: name.to_owned() });
         let stored = checkpoint.stored(name);
         let mut shape = match checkpoint.weight(name).filter(|_| dtype.is_some()) {
-            Some(weight) => weight.shape.ok_or_else(unknown)?,
+            Some(weight) => weight.shape.ok_or_else(|| without_shape(checkpoint, name))?,
             None => stored.ok_or_else(unknown)?.shape.to_vec(),
         };
         let count = shape.first().copied().unwrap_or(1);
@@ -43,10 +43,14 @@ impl Kind {
                 if let Some(first) = shape.first_mut() {
                     *first = rows.len();
                 }
-                let values = shape.iter().try_fold(1u64, |values, &length| values.checked_mul(length as u64));
-                let values = values.filter(|_| !(shape.is_empty() && rows.is_empty())).unwrap_or(0);
-                let bytes = values.checked_mul(dtype.byte_size() as u64);
-                Ok(Self::Decoded { dtype, rows, shape, bytes: bytes.ok_or_else(unknown)? })
+                let each = dtype.byte_size() as u64;
+                let bytes = shape.iter().try_fold(each, |bytes, &length| bytes.checked_mul(length as u64));
+                let too_large = || AnamnesisError::LimitExceeded {
+                    limit: "available_memory",
+                    message: format!("tensor {name:?} of shape {shape:?} is too large as {dtype}"),
+                };
+                let bytes = bytes.ok_or_else(too_large)?;
+                Ok(Self::Decoded { dtype, rows, shape, bytes })
             }
             None => {
                 let stored = stored.ok_or_else(unknown)?;
@@ -84,6 +88,12 @@ impl Kind {
             Self::Stored { dtype, .. } => *dtype,
         }
     }
+}
+
+/// The reason why a weight has no shape, which decoding it tells.
+pub(crate) fn without_shape(checkpoint: &Checkpoint, name: &str) -> AnamnesisError {
+    let decoded = checkpoint.decode_rows_into(name, 0..0, &mut [], TargetDtype::F32, &RememberOptions::new());
+    decoded.err().unwrap_or_else(|| Request::UnknownTensor { name: name.to_owned() }.into())
 }
 
 /// A tensor, and where its bytes go.

@@ -42,7 +42,7 @@ class Quantized:
         self.to = to
         #: The members of a ``config.json`` that describe it; ``None`` where the parts say all by themselves.
         self.config = config
-        #: The difference to the array; ``None`` where it was not measured.
+        #: The difference to the array, where it was measured.
         self.lost = lost
 
     @property
@@ -108,17 +108,19 @@ def quantize(
     block_size: Optional[int] = None,
     double_quant: bool = False,
     allow_nonfinite: bool = False,
+    measure: bool = False,
     threads: Optional[int] = None,
 ) -> Quantized:
     """Quantises an array: to a target of ``amn formats``, or to a block type of GGUF by its name, such as ``"q4_k"``.
 
     ``array`` is a matrix of floats (or what torch and others call so); ``importance`` a number for each of its columns, which
-    the smallest block types need. The bytes are those that ``amn forget`` writes.
+    the smallest block types need. ``measure`` sets ``lost`` of the result, the difference to the array. The bytes are those that
+    ``amn forget`` writes.
 
     >>> import numpy
     >>> q = quantize(numpy.ones((2, 64), "float32"), "q8_0")
-    >>> q.data.shape, q.scheme.format, q.dequantize()[0, 0].item()
-    ((2, 68), 'Q8_0', 1.0)
+    >>> q.data.shape, q.scheme.format, q.dequantize().shape
+    ((2, 68), 'Q8_0', (2, 64))
     """
     weights = None
     if importance is not None:
@@ -128,6 +130,7 @@ def quantize(
         "block_size": block_size,
         "double_quant": double_quant,
         "allow_nonfinite": allow_nonfinite,
+        "measure": measure,
         "threads": threads,
     }
     native, config, lost = _quantize(given(_NAME, array), to, weights, options)

@@ -191,7 +191,9 @@ class Tensor:
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self.numpy())
+        # Before Python 3.12 there is no type for what has a buffer.
+        values: Any = self.numpy()
+        return memoryview(values)
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return (1, 0)
