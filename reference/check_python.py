@@ -280,20 +280,20 @@ def threads() -> bool:
         with anamnesis.open(pathlib.Path(work) / "q.gguf") as model:
             names, wanted = list(model), model.load(threads=1)
 
-            def decode(share: "list[str]", faults: "list[str]") -> None:
+            def decode(share: "list[str]", found: "dict[str, np.ndarray]") -> None:
                 for name in share * 4:
-                    if not np.array_equal(model[name].numpy(threads=1), wanted[name]):
-                        faults.append(name)
+                    found[name] = model[name].numpy(threads=1)
 
             def run(count: int) -> float:
-                faults: "list[str]" = []
-                work = [threading.Thread(target=decode, args=(names[i::count], faults)) for i in range(count)]
+                found: "dict[str, np.ndarray]" = {}
+                work = [threading.Thread(target=decode, args=(names[i::count], found)) for i in range(count)]
                 start = time.perf_counter()
                 [thread.start() for thread in work]
                 [thread.join() for thread in work]
-                if faults:
-                    raise SystemExit(f"{faults} differ")
-                return time.perf_counter() - start
+                seconds = time.perf_counter() - start
+                if any(not np.array_equal(found[name], wanted[name]) for name in names):
+                    raise SystemExit("threads do not agree")
+                return seconds
 
             one, eight = min(run(1) for _ in range(3)), min(run(8) for _ in range(3))
             loads = [best(lambda: model.load(threads=count)) for count in (1, 2)]

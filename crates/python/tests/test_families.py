@@ -70,3 +70,12 @@ def test_bf16_is_a_type_of_ml_dtypes(plain):
         found = model["matrix"].numpy("bf16")
         assert found.dtype == ml_dtypes.bfloat16
         assert np.array_equal(found, model["matrix"].numpy().astype(ml_dtypes.bfloat16))
+
+
+def test_without_ml_dtypes_bf16_is_its_bits(plain, monkeypatch):
+    with anamnesis.open(plain) as model:
+        wanted = model["matrix"].numpy("bf16")
+        monkeypatch.setattr("anamnesis._dtypes._ml_dtypes", None)
+        with pytest.warns(anamnesis.BitsWarning, match="uint16"):
+            found = model["matrix"].numpy("bf16")
+    assert found.dtype == np.uint16 and np.array_equal(found, wanted.view(np.uint16))
