@@ -154,7 +154,7 @@ impl TileDecoder for Bnb4Decoder {
     }
 
     fn library_arithmetic(&self) -> LibraryArithmetic {
-        self.dtype.map_or(LibraryArithmetic::Same, LibraryArithmetic::In)
+        self.dtype.map_or(LibraryArithmetic::Same, LibraryArithmetic::RoundedTo)
     }
 }
 
