@@ -13,12 +13,12 @@ use crate::base::simd::{SMALL_TABLE, Simd};
 use crate::base::walk::write_some;
 use crate::decode::extent::{count, zero_of};
 use crate::decode::mirror::{Mirror, are_finite};
-use crate::decode::rule::{Arithmetic, Rule};
+use crate::decode::rule::Rule;
 
 kernel! {
     /// Decodes by any rule.
-    pub(crate) fn looked_up_by_half<P: Packing>(
-        rule: Arithmetic,
+    pub(crate) fn looked_up_by_half<P: Packing, R: Rule>(
+        rule: R,
         packed: &[u8],
         map: &[f32; 16],
         zeros: &[f32],
@@ -63,9 +63,9 @@ macro_rules! walk_pairs {
 
 /// Looks codes up in tables of which a group has two.
 #[inline(always)]
-fn half_tables<S: Simd, P: Packing, O: Output>(
+fn half_tables<S: Simd, P: Packing, R: Rule, O: Output>(
     simd: S,
-    rule: Arithmetic,
+    rule: R,
     packed: &[u8],
     map: &[f32; 16],
     zeros: &[f32],
@@ -75,7 +75,7 @@ fn half_tables<S: Simd, P: Packing, O: Output>(
     let elements = count::<P, O>(packed, zeros, scales, GROUP / 2, out);
     walk_pairs!(simd, P, O, elements, packed, (pair, index) in scales => {
         let zeros = [zero_of(zeros, 2 * index), zero_of(zeros, 2 * index + 1)];
-        two_tables::<S, O>(simd, rule, map, zeros, pair)
+        two_tables::<S, R, O>(simd, rule, map, zeros, pair)
     }, out)
 }
 
@@ -110,9 +110,9 @@ fn half_products<S: Simd, P: Packing, O: Output>(
 
 /// The finished words of all codes of two blocks.
 #[inline(always)]
-fn two_tables<S: Simd, O: Output>(
+fn two_tables<S: Simd, R: Rule, O: Output>(
     simd: S,
-    rule: Arithmetic,
+    rule: R,
     map: &[f32; 16],
     zeros: [f32; 2],
     scales: [f32; 2],
