@@ -1,13 +1,13 @@
 //! Integer codes with a zero point and a scale for each element: `(code - zero) * scale`.
 //!
 //! The subtraction is rounded to `f32`, then the multiplication, then the result to the output. Without zero points
-//! nothing is subtracted. Where the codes come from:
+//! nothing is subtracted. The kernels differ in the source of codes and operands:
 //!
 //! | kernel | codes | zero points and scales |
 //! |---|---|---|
 //! | [`affine_codes`] | packed | one per element |
 //! | [`affine_fields`] | one bit field of each word | one per element |
-//! | [`coded_indexed`] | packed | those of the group each element names |
+//! | [`coded_indexed`] | packed | by a group index per element |
 //! | [`unpack_codes`] | packed | none |
 
 use crate::base::GROUP;
@@ -38,7 +38,7 @@ kernel! {
     /// Decodes the field of `bits` bits from bit `shift` of each little-endian word, with a zero point and a scale per
     /// element, and rounds into `out`.
     ///
-    /// Fields are of up to eight bits; of those that reach past their word the bits beyond are zero.
+    /// Fields have at most eight bits; bits past the end of the word are zero.
     pub fn affine_fields(
         words: &[u8],
         shift: u32,
@@ -51,7 +51,7 @@ kernel! {
 kernel! {
     /// Decodes `packed` with `zeros[groups[i]]` and `scales[groups[i]]` for element `i` and rounds into `out`.
     ///
-    /// A group past the last counts as the last; without scales nothing is written.
+    /// Indices past the last group select the last group; without scales nothing is written.
     pub fn coded_indexed<P: Packing>(
         packed: &[u8],
         groups: &[u32],
@@ -61,7 +61,7 @@ kernel! {
 }
 
 kernel! {
-    /// Unpacks codes as numbers.
+    /// Unpacks codes to `f32`.
     ///
     /// ```
     /// use anamnesis_kernels::{Bits3, Level, unpack_codes};
@@ -73,7 +73,7 @@ kernel! {
     pub fn unpack_codes<P: Packing>(packed: &[u8], out: &mut [f32]) = unpack_body
 }
 
-/// `(code - zero) * scale` for a group, NaN canonical where those of zero points and scales are.
+/// `(code - zero) * scale` for a group. NaN results are canonical if the NaNs of zero points and scales are.
 #[inline(always)]
 fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> [f32; GROUP] {
     let mut values = [0.0; GROUP];
@@ -83,13 +83,13 @@ fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> 
     values
 }
 
-/// The same numbers, NaN canonical. Where every element has a scale, looking through them would cost more than this.
+/// The same values, NaN canonical. With a scale per element, a scan for NaN before decoding would cost more than this.
 #[inline(always)]
 fn canonical(values: [f32; GROUP]) -> [f32; GROUP] {
     map!(value in values => canonical_nan(value))
 }
 
-/// Zero points that all are zero. Subtracting +0 changes no bit.
+/// Zero points of +0, whose subtraction changes no bit.
 const NO_ZEROS: &[f32; GROUP] = &[0.0; GROUP];
 
 #[inline(always)]
@@ -125,7 +125,7 @@ fn fields_body<S: Simd, O: Output>(
 ) -> usize {
     let words = words.as_chunks::<4>().0;
     let words = &words[..words.len().min(scales.len()).min(out.len() / O::BYTES)];
-    // A shift of a whole word or more leaves nothing.
+    // A shift of 32 or more leaves no bits.
     let mask = if shift < 32 { (1u32 << bits.min(8)) - 1 } else { 0 };
     if zeros.is_empty() {
         walk!(O, group in words, scales in scales => {

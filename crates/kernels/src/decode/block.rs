@@ -1,7 +1,7 @@
-//! Eight-bit floats in a grid of blocks: several rows that share one row of scales.
+//! Eight-bit floats with two-dimensional scale blocks: several rows share one row of scales.
 //!
-//! Inside one block a signed format has 128 magnitudes, each the same word in all of the block's rows. Where the CPU
-//! level looks tables up quickly, the words of a panel of blocks are calculated once and the rows then read in order:
+//! In one block a signed format has 128 magnitudes, each with the same word in all rows. On CPU levels with fast table
+//! look-ups the words of a panel of blocks are computed once and the rows then decoded in order:
 //!
 //! ```text
 //!              block 0   block 1   ...   block 63 │ next panel
@@ -18,16 +18,16 @@ use crate::base::simd::{Simd, TABLE};
 use crate::decode::runs::{Runs, broadcast, scaled_runs};
 use crate::decode::scaled::{has_tables, keeps_signs, magnitude_words};
 
-/// Tables kept at once: 16 KiB of 16-bit words, half of a level-one cache.
+/// Tables per panel: 16 KiB of 16-bit words, half of an L1 cache.
 const PANEL: usize = 64;
 
 /// With fewer rows the tables cost more than they save.
-const LEAST_ROWS: usize = 4;
+const MIN_ROWS: usize = 4;
 
 /// Decodes rows of `cols` codes, multiplies column `j` of each by `scales[j / run]` and rounds into `out`.
 ///
-/// A last row may be cut short. Columns past the last run of `scales` are not written; a `run` of zero counts as one.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+/// The last row may be partial. Columns past the last run of `scales` are not written; a `run` of zero counts as one.
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn scaled_block_rows<F: Format8, O: Output>(
     level: Level,
     codes: &[u8],
@@ -59,7 +59,7 @@ fn body<S: Simd, F: Format8, O: Output>(
     cols: usize,
     out: &mut [u8],
 ) -> usize {
-    let is_worth_tables = codes.len() / cols >= LEAST_ROWS && run >= TABLE;
+    let is_worth_tables = codes.len() / cols >= MIN_ROWS && run >= TABLE;
     let scales = &scales[..scales.len().min(cols.div_ceil(run))];
     if has_tables::<S, F, O>() && is_worth_tables && scales.iter().all(|scale| keeps_signs(*scale)) {
         tables::<S, F, O>(simd, codes, scales, run, cols, out)

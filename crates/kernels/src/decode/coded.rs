@@ -1,13 +1,14 @@
-//! Codes of a few bits in blocks that share a zero point and a scale, each code standing for an entry of a map.
+//! Packed codes in blocks with a zero point and a scale per block; a code is an index into a map of values.
 //!
 //! Element `i` is `(map[code] - zeros[i / block]) * scales[i / block]`, rounded to `f32` after the subtraction and again
-//! after the multiplication, then rounded to the output. Inside one block of codes of up to four bits there are at most
-//! 16 different words: they are calculated once, and the codes only looked up. Blocks of half a group are looked up in
-//! pairs, by `halves`. Other blocks that are not whole groups take their map values from a table and are calculated element by element.
+//! after the multiplication, then rounded to the output. A block of codes of up to four bits has at most 16
+//! different words: they are computed once per block and looked up by code. Blocks of half a group are looked up in pairs
+//! (`halves`). For other blocks that are not whole groups the map values are looked up and the formula is computed per
+//! element.
 
 #![allow(
     clippy::too_many_arguments,
-    reason = "slices must be arguments of their own, or the compiler cannot tell them apart"
+    reason = "slices must be separate arguments, or the compiler loses that they do not overlap"
 )]
 
 use crate::base::GROUP;
@@ -24,7 +25,8 @@ use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Rule, Step};
 
 /// Decodes `packed` and rounds into `out`: `(map[code] - zeros[i / block]) * scales[i / block]`.
 ///
-/// Without `zeros` nothing is subtracted. For codes of [`Bytes`](crate::Bytes) and [`SignedBytes`](crate::SignedBytes) the code itself stands for `map[code]`.
+/// Without `zeros` nothing is subtracted. Codes of [`Bytes`](crate::Bytes) and [`SignedBytes`](crate::SignedBytes) are
+/// their own values; `map` is not used.
 /// Elements past the last block of `scales`, or of `zeros` unless there are none, are not written; a `block` of zero
 /// counts as one.
 ///
@@ -36,7 +38,7 @@ use crate::decode::rule::{Affine, Arithmetic, Biased, Formula, Rule, Step};
 /// coded_blocks::<HighNibbles, F32>(Level::detect(), &[0x12], &map, &[], &[2.0], 64, &mut out);
 /// assert_eq!(out, [[0, 0, 0, 0x3F], [0, 0, 0x80, 0x3F]].concat()[..]); // 0.5 and 1.0
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn coded_blocks<P: Packing, O: Output>(
     level: Level,
     packed: &[u8],
@@ -53,7 +55,7 @@ pub fn coded_blocks<P: Packing, O: Output>(
     })
 }
 
-/// [`coded_blocks`] by any [`Arithmetic`]: the zero points are its offsets.
+/// [`coded_blocks`] with any [`Arithmetic`]; `offsets` are its zero points or biases.
 ///
 /// ```
 /// use anamnesis_kernels::{Arithmetic, F32, Formula, Level, LowNibbles, Step, ruled_blocks};
@@ -64,7 +66,7 @@ pub fn coded_blocks<P: Packing, O: Output>(
 /// ruled_blocks::<LowNibbles, F32>(Level::detect(), biased, &[0x21], &map, &[0.5], &[0.25], 64, &mut out);
 /// assert_eq!(out, [[0, 0, 0x40, 0x3F], [0, 0, 0x80, 0x3F]].concat()[..]); // 0.75 and 1.0
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn ruled_blocks<P: Packing, O: Output>(
     level: Level,
     rule: Arithmetic,
@@ -94,12 +96,12 @@ pub fn ruled_blocks<P: Packing, O: Output>(
     })
 }
 
-/// Whether a group of codes is looked up in the tables of two blocks.
+/// Whether a group of codes spans two blocks and is looked up in two tables.
 const fn is_by_half<P: Packing>(block: usize) -> bool {
     block == GROUP / 2 && P::BITS == 4
 }
 
-/// [`coded_blocks`] whose NaNs are canonical.
+/// [`coded_blocks`] for operands whose NaNs are canonical.
 fn affine_blocks<P: Packing, O: Output>(
     level: Level,
     packed: &[u8],
@@ -202,7 +204,7 @@ macro_rules! walk_blocks {
     }};
 }
 
-/// The map as the look-ups want it: repeated after the last code.
+/// The map, repeated after the last code as the look-ups require.
 #[inline(always)]
 fn repeated<P: Packing>(map: &[f32; 16]) -> [f32; SMALL_TABLE] {
     let mut repeated = [0.0; SMALL_TABLE];
@@ -232,7 +234,7 @@ fn tables<S: Simd, P: Packing, R: Rule, O: Output>(
     }, group => O::look_up_packed::<S, P>(simd, &table, group), out)
 }
 
-/// Calculates with one zero point and scale per group.
+/// Computes the formula with one zero point and scale per group.
 #[inline(always)]
 fn broadcast<S: Simd, P: Packing, R: Rule, O: Output>(
     simd: S,
@@ -252,7 +254,7 @@ fn broadcast<S: Simd, P: Packing, R: Rule, O: Output>(
     }, out)
 }
 
-/// Calculates each element with its own zero point and scale.
+/// Computes the formula with a zero point and a scale per element.
 #[inline(always)]
 fn spread<S: Simd, P: Packing, R: Rule, O: Output>(
     simd: S,
@@ -281,13 +283,13 @@ fn spread<S: Simd, P: Packing, R: Rule, O: Output>(
     }, out)
 }
 
-/// Zero points and scales, spread over the elements of their blocks.
+/// Zero points and scales, repeated for each element of their blocks.
 struct Blocks<'a> {
     zeros: &'a [f32],
     scales: &'a [f32],
     block: usize,
     index: usize,
-    /// Elements left of the block at `index`.
+    /// Remaining elements of the block at `index`.
     left: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Decoded elements transposed: rows of a matrix become columns of a larger output.
+//! Transposition of decoded elements: rows of a matrix become columns of a larger output.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::base::simd::{Simd, TILE};
 /// transpose_columns::<Bf16>(Level::detect(), &[1, 0, 2, 0, 3, 0, 4, 0], 2, 2, &mut out, 3, 1);
 /// assert_eq!(out, [0, 0, 1, 0, 3, 0, 0, 0, 2, 0, 4, 0]);
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn transpose_columns<O: Output>(
     level: Level,
     elements: &[u8],
@@ -46,7 +46,7 @@ pub fn transpose_columns<O: Output>(
     whole + (rows * cols - whole_rows * whole_cols) * O::BYTES
 }
 
-/// Rows of a tile: two rows of half words are one row of words.
+/// Input rows of a tile: for 16-bit elements two rows are packed into one row of words.
 const fn step<O: Output>() -> usize {
     if O::BYTES == 2 { 2 * TILE } else { TILE }
 }
@@ -82,7 +82,7 @@ fn body<S: Simd, O: Output>(
     stride: usize,
     at: usize,
 ) -> usize {
-    // Two rows of half words are one row of words: their elements are adjacent once they are transposed.
+    // Two rows of 16-bit elements form one row of words, so that their elements are adjacent after the transposition.
     let step = step::<O>();
     for row in (0..rows).step_by(step) {
         for col in (0..cols - cols % TILE).step_by(TILE) {
@@ -109,14 +109,14 @@ fn body<S: Simd, O: Output>(
     rows * (cols - cols % TILE) * O::BYTES
 }
 
-/// Sixteen half words from this element on.
+/// The sixteen 16-bit elements from `start` on.
 #[inline(always)]
 fn halves(elements: &[u8], start: usize) -> [u16; TILE] {
     let elements = elements.as_chunks::<2>().0.get(start..).and_then(<[_]>::first_chunk::<TILE>);
     elements.map_or([0; TILE], |elements| elements.map(u16::from_le_bytes))
 }
 
-/// Sixteen words from this element on.
+/// The sixteen 32-bit elements from `start` on.
 #[inline(always)]
 fn words_at(elements: &[u8], start: usize) -> [u32; TILE] {
     let elements = elements.as_chunks::<4>().0.get(start..).and_then(<[_]>::first_chunk::<TILE>);

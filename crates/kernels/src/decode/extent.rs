@@ -1,9 +1,9 @@
-//! How far codes under zero points and scales reach, and what stands for a zero point that is not there.
+//! The element count of a call and the default zero point.
 
 use crate::base::output::Output;
 use crate::base::packing::Packing;
 
-/// How many elements all of the slices hold.
+/// The number of elements that all slices hold.
 #[inline(always)]
 pub(crate) fn count<P: Packing, O: Output>(
     packed: &[u8],
@@ -16,7 +16,7 @@ pub(crate) fn count<P: Packing, O: Output>(
     P::codes_in(packed.len()).min(out.len() / O::BYTES).min(blocks.saturating_mul(block))
 }
 
-/// The zero point of a block. Subtracting +0 changes no bit, not even those of −0.
+/// The zero point of a block, +0 by default: subtracting +0 changes no bit, not even of −0.
 #[inline(always)]
 pub(crate) fn zero_of(zeros: &[f32], block: usize) -> f32 {
     zeros.get(block).copied().unwrap_or(0.0)

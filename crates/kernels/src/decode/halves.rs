@@ -1,8 +1,8 @@
-//! Four-bit codes in blocks of half a group: a group is looked up in two tables at once. All NaNs are canonical.
+//! Four-bit codes in blocks of half a group: a group is looked up in two tables at once. NaN operands are canonical.
 
 #![allow(
     clippy::too_many_arguments,
-    reason = "slices must be arguments of their own, or the compiler cannot tell them apart"
+    reason = "slices must be separate arguments, or the compiler loses that they do not overlap"
 )]
 
 use crate::base::GROUP;
@@ -16,7 +16,7 @@ use crate::decode::mirror::{Mirror, are_finite};
 use crate::decode::rule::Rule;
 
 kernel! {
-    /// Decodes by any rule.
+    /// Decodes with any formula.
     pub(crate) fn looked_up_by_half<P: Packing, R: Rule>(
         rule: R,
         packed: &[u8],
@@ -27,7 +27,7 @@ kernel! {
 }
 
 kernel! {
-    /// Decodes `map[code] * scale`; the mirror is that of the map.
+    /// Decodes `map[code] * scale`; `mirror` belongs to `map`.
     pub(crate) fn products_by_half<P: Packing>(
         packed: &[u8],
         map: &[f32; 16],
@@ -61,7 +61,7 @@ macro_rules! walk_pairs {
     }};
 }
 
-/// Looks codes up in tables of which a group has two.
+/// Looks codes up, with two tables per group.
 #[inline(always)]
 fn half_tables<S: Simd, P: Packing, R: Rule, O: Output>(
     simd: S,
@@ -79,7 +79,7 @@ fn half_tables<S: Simd, P: Packing, R: Rule, O: Output>(
     }, out)
 }
 
-/// [`half_tables`] where nothing is subtracted or added.
+/// [`half_tables`] without zero points or biases.
 #[inline(always)]
 fn half_products<S: Simd, P: Packing, O: Output>(
     simd: S,
@@ -108,7 +108,7 @@ fn half_products<S: Simd, P: Packing, O: Output>(
     }
 }
 
-/// The finished words of all codes of two blocks.
+/// The rounded words of all codes of two blocks.
 #[inline(always)]
 fn two_tables<S: Simd, R: Rule, O: Output>(
     simd: S,

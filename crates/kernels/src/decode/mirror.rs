@@ -1,10 +1,10 @@
-//! Tables of sixteen codes for half a group, where the upper eight are the negatives of the lower eight.
+//! Tables of symmetric maps: the values of the upper eight codes are the negatives of the lower eight.
 //!
-//! A product and its rounding are the same but for the sign, if the factor is finite. So of each block eight numbers are
-//! calculated and rounded instead of sixteen, those of two blocks together, and the others have their signs flipped:
+//! With a finite scale, negating the value negates the rounded product. So eight products per block are computed and
+//! rounded, those of two blocks together, and the other eight are derived by flipping signs:
 //!
 //! ```text
-//!   numbers    block 0: codes 0–7   block 1: codes 0–7
+//!   products   block 0: codes 0–7   block 1: codes 0–7
 //!   words      block 0: codes 0–7, 8–15             block 1: codes 0–7, 8–15
 //! ```
 
@@ -12,20 +12,20 @@ use crate::base::GROUP;
 use crate::base::output::Output;
 use crate::base::simd::{EachTwice, SMALL_TABLE, Simd};
 
-/// Codes that mirror each other.
+/// Codes in each half of the map.
 const EIGHT: usize = SMALL_TABLE / 2;
 
-/// A map that mirrors itself.
+/// A symmetric map.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mirror {
     /// The values of the lower eight codes, twice.
     numbers: [f32; SMALL_TABLE],
-    /// The signs of the words of two blocks that differ from those of the lower eight codes.
+    /// The sign bits to flip in the words of two blocks.
     signs: [u16; GROUP],
 }
 
 impl Mirror {
-    /// The mirror of a map, if it is one.
+    /// The symmetric form of a map; `None` if the map is not symmetric or not finite.
     pub(crate) const fn of(map: &[f32; SMALL_TABLE]) -> Option<Self> {
         let (mut numbers, mut signs) = ([0.0; SMALL_TABLE], [0; GROUP]);
         let mut code = 0;
@@ -43,7 +43,7 @@ impl Mirror {
         Some(Self { numbers, signs })
     }
 
-    /// The lower eight numbers of two blocks under their scales.
+    /// The values of the lower eight codes times the scales of two blocks.
     #[inline(always)]
     pub(crate) fn products(&self, [first, second]: [f32; 2]) -> [f32; SMALL_TABLE] {
         let mut products = [first; SMALL_TABLE];
@@ -54,14 +54,14 @@ impl Mirror {
         products
     }
 
-    /// The finished words of all codes of two blocks, from [products](Self::products) with finite factors.
+    /// The rounded words of all codes of two blocks, from [products](Self::products) with finite factors.
     #[inline(always)]
     pub(crate) fn tables<S: Simd, O: Output>(&self, simd: S, products: &[f32; SMALL_TABLE]) -> [O::Word; GROUP] {
         O::flip(&O::round_sixteen::<S, EachTwice>(simd, products), &self.signs)
     }
 }
 
-/// Whether no scale is infinite or NaN.
+/// Whether all scales are finite.
 #[inline(always)]
 pub(crate) fn are_finite(scales: &[f32]) -> bool {
     let largest = scales.iter().fold(0, |largest: u32, scale| largest.max(scale.to_bits() & 0x7FFF_FFFF));

@@ -1,18 +1,18 @@
-//! Codes to numbers.
+//! Decoding: codes to values.
 //!
-//! | file | decodes |
+//! | file | holds |
 //! |---|---|
-//! | [`scaled`](mod@scaled), [`runs`], [`block`] | eight-bit floats times scales |
-//! | [`coded`], [`affine`] | packed codes with zero points and scales |
-//! | [`spread`] | nothing yet: it unpacks codes of any layout, one to a byte |
-//! | `extent`, `halves`, `mirror` | element counts, blocks of half a group, tables for symmetric maps |
+//! | [`scaled`](mod@scaled), [`runs`], [`block`] | decoders of eight-bit floats with scales |
+//! | [`coded`], [`affine`] | decoders of packed codes with zero points and scales |
+//! | [`spread`] | unpacking of codes of any layout into bytes |
+//! | `extent`, `halves`, `mirror` | element counts, blocks of half a group, tables of symmetric maps |
 //! | `operands` | zero points and scales with canonical NaNs |
-//! | [`rule`] | how value, offset and scale become a number |
-//! | [`twice`], [`nested`] | eight-bit integers, and scales stored as codes |
-//! | [`ggml`] | the block types of GGUF files |
-//! | [`transpose`] | nothing yet: it transposes packed words and nibbles |
-//! | [`untile`] | nothing yet: it brings codes from the tiles of Marlin into rows |
-//! | [`columns`] | nothing any more: it transposes decoded elements |
+//! | [`rule`] | the dequantisation formulas |
+//! | [`twice`], [`nested`] | decoders of eight-bit integers and of scales stored as codes |
+//! | [`ggml`] | decoders of the block types of GGUF files |
+//! | [`transpose`] | transposition of packed words and nibbles, before decoding |
+//! | [`untile`] | conversion of Marlin tiles to rows, before decoding |
+//! | [`columns`] | transposition of decoded elements |
 
 pub mod affine;
 pub mod block;

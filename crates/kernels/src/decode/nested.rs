@@ -1,4 +1,4 @@
-//! Scales that are themselves stored as codes in blocks.
+//! Nested (double) quantisation: scales that are stored as codes in blocks.
 
 use crate::base::GROUP;
 use crate::base::float::canonical_nan;

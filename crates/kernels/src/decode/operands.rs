@@ -1,27 +1,27 @@
-//! Zero points and scales whose NaNs are all the same one.
+//! Zero points and scales with canonical NaNs.
 //!
-//! NaN is rare and scales are few, so they are looked through once per call. Where there is none, kernels calculate with
-//! them as they are; otherwise with copies of a few blocks at a time in which every NaN is canonical.
+//! NaN is rare and scales are few, so each call scans them once. Without NaN the kernel runs on the original slices,
+//! otherwise on copies of a few blocks at a time in which every NaN is canonical.
 
 use crate::base::float::canonical_nan;
 use crate::base::level::Level;
 use crate::base::simd::Simd;
 
-/// Blocks whose zero points and scales are copied at once. Their codes are whole groups, however long a block is.
+/// Blocks whose zero points and scales are copied at once. Their codes are whole groups for any block length.
 const PIECE: usize = 64;
 
 kernel! {
     fn nans(numbers: &[f32]) = count_nans
 }
 
-/// How many of the numbers are NaN.
+/// The number of NaNs.
 #[inline(always)]
 pub(crate) fn count_nans<S: Simd>(_simd: S, numbers: &[f32]) -> usize {
     numbers.iter().map(|number| u32::from(number.is_nan())).sum::<u32>() as usize
 }
 
-/// Calls `run` with the codes, zero points, scales and output of all blocks, or of a few blocks at a time, such that no
-/// zero point or scale is a NaN but [`canonical_nan`]'s, and adds up what it returns.
+/// Calls `run` with the codes, zero points, scales and output of all blocks, or of [`PIECE`] blocks at a time, such that
+/// every NaN zero point or scale is [canonical](canonical_nan). Returns the sum of the counts that `run` returns.
 ///
 /// Codes have `bits` bits, elements of the output `bytes` bytes.
 pub(crate) fn canonical_operands(

@@ -1,19 +1,19 @@
-//! The dequantisation formulas: how a code's value, an offset and a scale become a number, and what each operation is rounded to.
+//! The dequantisation formulas of value, offset and scale, and the type that each operation rounds to.
 //!
-//! | rule | | who |
+//! | formula | | libraries |
 //! |---|---|---|
 //! | [`Formula::Affine`] | `(value - offset) * scale` | GPTQ, AWQ, compressed-tensors, HQQ |
 //! | [`Formula::Biased`] | `value * scale + offset` | MLX, quanto |
 //! | [`Formula::Divided`] | `(value - offset) / scale` | BitNet |
 //!
-//! Libraries that calculate in half precision round after every operation. Each such step is calculated in `f32` and rounded
-//! then: products, sums and quotients of numbers of 8 or 11 bits come out as if they had been rounded once.
+//! Libraries that compute in half precision round after every operation. Here each operation is computed in `f32` and
+//! then rounded: for operands of 8 or 11 significant bits, products, sums and quotients equal those rounded once.
 
 use crate::base::GROUP;
 use crate::base::float::bf16;
 use crate::base::simd::Simd;
 
-/// `pairs!(a, b in first, second => expression)`: `N` of the expression's values, of each pair of two arrays.
+/// `pairs!(a, b in first, second => expression)`: the expression for each pair of elements of two arrays of length `N`.
 macro_rules! pairs {
     ($a:ident, $b:ident in $first:expr, $second:expr => $value:expr) => {{
         let (first, second) = (&$first, &$second);
@@ -59,9 +59,9 @@ pub struct Arithmetic {
     pub step: Step,
 }
 
-/// A way to calculate numbers. Only this crate implements it.
+/// A dequantisation formula as kernels compute it. Only this crate implements it.
 pub trait Rule: Copy + Send + Sync + 'static {
-    /// The numbers of a table or a group.
+    /// The results for a table or a group.
     fn numbers<S: Simd, const N: usize>(
         self,
         simd: S,
@@ -71,11 +71,11 @@ pub trait Rule: Copy + Send + Sync + 'static {
     ) -> [f32; N];
 }
 
-/// [`Formula::Affine`] in `f32`, known when the kernel is compiled.
+/// [`Formula::Affine`] in `f32`, fixed at compile time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Affine;
 
-/// [`Formula::Biased`] in `f32`, known when the kernel is compiled.
+/// [`Formula::Biased`] in `f32`, fixed at compile time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Biased;
 

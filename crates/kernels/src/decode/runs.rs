@@ -1,7 +1,7 @@
 //! Eight-bit floats times scales that each cover a run of elements of one row.
 //!
-//! Element `i` is multiplied by `scales[i / run]`; the last run may be cut short. Runs of whole groups are broadcast,
-//! any other length is spread into a group of scales first.
+//! Element `i` is multiplied by `scales[i / run]`; the last run may be partial. Scales of runs of whole groups are
+//! broadcast, others are first repeated for each element of a group.
 
 use crate::base::GROUP;
 use crate::base::float::{DEFAULT_NAN, Format8, canonical_nan};
@@ -11,7 +11,7 @@ use crate::base::simd::Simd;
 use crate::decode::operands::count_nans;
 use crate::decode::scaled::{group_words, scaled};
 
-/// Runs at least this long are decoded one by one, as if each were a tensor.
+/// Runs of at least this length are decoded one by one, like whole tensors.
 const LONG_RUN: usize = 4096;
 
 /// Decodes `codes`, multiplies element `i` by `scales[i / run]` and rounds into `out`.
@@ -25,7 +25,7 @@ const LONG_RUN: usize = 4096;
 /// scaled_runs::<E4m3, F32>(Level::detect(), &[0x38, 0x38, 0x38], &[1.0, 3.0], 2, &mut out);
 /// assert_eq!(out[8..], 3f32.to_le_bytes());
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn scaled_runs<F: Format8, O: Output>(
     level: Level,
     codes: &[u8],
@@ -52,7 +52,7 @@ kernel! {
     fn any_length<F: Format8>(codes: &[u8], scales: &[f32], run: usize) -> O in out = spread
 }
 
-/// Multiplies each group by the one scale it lies under.
+/// Multiplies each group by its scale.
 #[inline(always)]
 pub(crate) fn broadcast<S: Simd, F: Format8, O: Output>(
     simd: S,
@@ -68,7 +68,7 @@ pub(crate) fn broadcast<S: Simd, F: Format8, O: Output>(
     let mut runs = Runs::new(scales, run);
     walk!(O, group in codes => {
         let scale = canonical_nan(*runs.next_group());
-        // Under NaN the codes do not matter, not even those that are NaN themselves.
+        // With a NaN scale the result does not depend on the code, not even on a NaN code.
         group_words::<S, F, O>(simd, if scale.is_nan() { &[0; GROUP] } else { group }, scale)
     }, out)
 }
@@ -105,7 +105,7 @@ pub(crate) struct Runs<'a, T> {
     items: &'a [T],
     index: usize,
     run: usize,
-    /// Elements that the item at `index` still covers.
+    /// Remaining elements of the item at `index`.
     left: usize,
 }
 
@@ -115,7 +115,7 @@ impl<'a, T> Runs<'a, T> {
         Self { items, index: 0, run, left: run }
     }
 
-    /// The item of the next group; past the last one, the last one.
+    /// The item of the next group; after the end, the last item.
     #[inline(always)]
     pub(crate) fn next_group(&mut self) -> &'a T {
         if self.left == 0 {
@@ -127,11 +127,11 @@ impl<'a, T> Runs<'a, T> {
     }
 }
 
-/// The scales of one row, spread over its elements.
+/// The scales of one row, repeated for each element.
 struct Factors<'a> {
     scales: &'a [f32],
     run: usize,
-    /// Elements that the first of `scales` still covers.
+    /// Remaining elements of the first of `scales`.
     left: usize,
 }
 

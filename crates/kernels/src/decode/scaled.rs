@@ -1,9 +1,9 @@
-//! Eight-bit floats times one scale: per-tensor scaling, one row of per-row scaling, and the plain cast.
+//! Eight-bit floats with one scale: per-tensor scales, one row of per-row scales, and the cast without a scale.
 //!
 //! Each element is the code's exact value times the scale, rounded once to `f32`, then rounded to the output. Signed
-//! formats have 128 magnitudes, so for 16-bit outputs a long enough slice is decoded from a table of 128 finished
-//! words where the CPU level looks such tables up faster than it calculates. Under a scale that is zero or not finite
-//! products may be NaN whose sign has nothing to do with the code's, so that there the table has no use.
+//! formats have 128 magnitudes, so for 16-bit outputs a long enough slice is decoded from a table of 128 rounded
+//! words on CPU levels where such look-ups are faster than arithmetic. With a scale that is zero or not finite, products
+//! may be NaN whose sign is not that of the code; then the table is not used.
 
 use crate::base::GROUP;
 use crate::base::float::{Format8, canonical_nan};
@@ -11,8 +11,8 @@ use crate::base::level::Level;
 use crate::base::output::Output;
 use crate::base::simd::{Simd, TABLE};
 
-/// Slices shorter than this are not worth a table.
-const LEAST_FOR_TABLE: usize = 8 * TABLE;
+/// Shorter slices are decoded without a table.
+const MIN_TABLE_ELEMENTS: usize = 8 * TABLE;
 
 kernel! {
     /// Decodes `codes`, multiplies by `scale` and rounds into `out`, `O::BYTES` bytes per code.
@@ -28,12 +28,12 @@ kernel! {
 }
 
 /// Decodes `codes` and rounds into `out`, without a scale.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn cast<F: Format8, O: Output>(level: Level, codes: &[u8], out: &mut [u8]) -> usize {
     scaled::<F, O>(level, codes, 1.0, out)
 }
 
-/// The words of one group of codes under one scale, of which only one side may be NaN, a quiet one.
+/// The words of a group of codes times a scale. Codes and scale must not both be NaN, and a NaN must be quiet.
 #[inline(always)]
 pub(crate) fn group_words<S: Simd, F: Format8, O: Output>(
     simd: S,
@@ -43,7 +43,7 @@ pub(crate) fn group_words<S: Simd, F: Format8, O: Output>(
     O::round_products(simd, &map!(value in F::decode_group(simd, codes) => value * scale))
 }
 
-/// The words of all 128 magnitudes under a scale that [keeps their signs](keeps_signs).
+/// The words of all 128 magnitudes times a scale that [keeps their signs](keeps_signs).
 #[inline(always)]
 pub(crate) fn magnitude_words<S: Simd, F: Format8, O: Output>(simd: S, scale: f32) -> [O::Word; TABLE] {
     let mut words = [O::Word::default(); TABLE];
@@ -60,7 +60,7 @@ pub(crate) fn keeps_signs(scale: f32) -> bool {
     scale.is_finite() && scale != 0.0
 }
 
-/// Whether this level, format and output go together with tables.
+/// Whether this level, format and output support tables of magnitudes.
 #[inline(always)]
 pub(crate) fn has_tables<S: Simd, F: Format8, O: Output>() -> bool {
     S::TABLES && F::SIGNED && O::TABLES
@@ -68,11 +68,11 @@ pub(crate) fn has_tables<S: Simd, F: Format8, O: Output>() -> bool {
 
 #[inline(always)]
 fn body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: &mut [u8]) -> usize {
-    if has_tables::<S, F, O>() && codes.len() >= LEAST_FOR_TABLE && keeps_signs(scale) {
+    if has_tables::<S, F, O>() && codes.len() >= MIN_TABLE_ELEMENTS && keeps_signs(scale) {
         let table = magnitude_words::<S, F, O>(simd, scale);
         walk!(O, group in codes => O::look_up(simd, &table, group), out)
     } else if scale.is_nan() {
-        // The codes do not matter, not even those that are NaN themselves.
+        // The result does not depend on the code, not even on a NaN code.
         let words = O::round_products(simd, &[canonical_nan(scale); GROUP]);
         walk!(O, _group in codes => words, out)
     } else {

@@ -1,9 +1,9 @@
-//! Codes of any layout brought into bytes of their own, for the layouts that no [`Packing`](crate::Packing) describes.
+//! Unpacking of codes to one byte each, for layouts that no [`Packing`](crate::Packing) describes.
 //!
-//! | kernel | code `i` lies |
+//! | kernel | position of code `i` |
 //! |---|---|
 //! | [`spread_bits`] | at bit `i * bits`, across bytes and words |
-//! | [`spread_words`] | in word `i / (32 / bits)`; what is left over at the top of a word is empty |
+//! | [`spread_words`] | in word `i / (32 / bits)`; the remaining upper bits of a word are unused |
 //! | [`spread_plane`] | at bit `shift` of unit `i`, which is a byte or a word |
 
 use crate::base::GROUP;
@@ -11,7 +11,7 @@ use crate::base::level::Level;
 use crate::base::packing::{Packing, load, unpack};
 use crate::base::simd::{Portable, Simd};
 
-/// Codes that are taken out together where bytes are not shuffled: they fill whole bytes.
+/// Codes unpacked together on levels without byte shuffles: they fill whole bytes.
 const EIGHT: usize = 8;
 
 /// Codes of four to seven bits, lowest first, without gaps.
@@ -32,9 +32,9 @@ impl<const BITS: usize> Packing for Dense<BITS> {
     };
 }
 
-/// Brings codes of one to eight bits that follow each other without gaps into bytes of their own.
+/// Unpacks codes of one to eight bits, stored without gaps, to one byte each.
 ///
-/// As many are written as `packed` holds whole and `out` has room for; any other number of bits writes nothing.
+/// Writes as many as `packed` holds completely and `out` has room for; any other `bits` writes nothing.
 ///
 /// ```
 /// use anamnesis_kernels::{Level, spread_bits};
@@ -43,10 +43,10 @@ impl<const BITS: usize> Packing for Dense<BITS> {
 /// spread_bits(Level::detect(), &[0b010_00001, 0b1_11111_00], 5, &mut codes);
 /// assert_eq!(codes, [1, 2, 31]);
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn spread_bits(level: Level, packed: &[u8], bits: u8, out: &mut [u8]) -> usize {
     match bits {
-        // Those of two and three bits are read where they lie, and those of one are rare.
+        // Kernels decode two and three bits packed, and one bit is rare.
         1 => dense_body::<Portable, 1>(Portable, packed, out),
         2 => dense_body::<Portable, 2>(Portable, packed, out),
         3 => dense_body::<Portable, 3>(Portable, packed, out),
@@ -63,8 +63,8 @@ pub fn spread_bits(level: Level, packed: &[u8], bits: u8, out: &mut [u8]) -> usi
     }
 }
 
-/// Brings codes of one to eight bits, as many in each little-endian word as fit whole, into bytes of their own.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+/// Unpacks codes of one to eight bits, as many per little-endian word as fit completely, to one byte each.
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn spread_words(level: Level, words: &[u8], bits: u8, out: &mut [u8]) -> usize {
     match bits {
         1..=8 => words_kernel(level, words.as_chunks::<4>().0, bits.into(), out),
@@ -72,8 +72,8 @@ pub fn spread_words(level: Level, words: &[u8], bits: u8, out: &mut [u8]) -> usi
     }
 }
 
-/// Brings the `bits` bits from bit `shift` of each byte (`UNIT` 1) or little-endian word (`UNIT` 4) into bytes of their own.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+/// Unpacks the `bits` bits from bit `shift` on of each byte (`UNIT` 1) or little-endian word (`UNIT` 4) to one byte each.
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn spread_plane<const UNIT: usize>(level: Level, units: &[u8], shift: u32, bits: u8, out: &mut [u8]) -> usize {
     let mask = ((1u16 << bits.min(8)) - 1) as u8;
     match UNIT {
@@ -185,13 +185,13 @@ fn plane_words_body<S: Simd>(_simd: S, units: &[[u8; 4]], shift: u32, mask: u8, 
 mod tests {
     use super::*;
 
-    /// The code at a bit, one bit at a time.
+    /// The code at bit `at`, read bit by bit.
     fn slowly(packed: &[u8], at: usize, bits: usize) -> u8 {
         (0..bits).map(|bit| (packed[(at + bit) / 8] >> ((at + bit) % 8) & 1) << bit).sum()
     }
 
     #[test]
-    fn every_layout_and_length_comes_out_code_by_code_at_every_level() {
+    fn every_layout_and_length_is_unpacked_at_every_level() {
         let packed: Vec<u8> = (0..64u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         for level in Level::available() {
             for bits in 1..=8 {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_that_are_not_whole_are_left_alone() {
+    fn incomplete_codes_are_not_written() {
         let mut out = [0xEE; 8];
         assert_eq!(spread_bits(Level::portable(), &[0xFF, 0xFF], 5, &mut out), 3);
         assert_eq!(out[..3], [31; 3]);

@@ -1,9 +1,9 @@
-//! Matrices of packed words transposed, so that the codes of one output row are adjacent.
+//! Transposition of packed words, so that the codes of one output row are adjacent.
 
 use crate::base::level::Level;
 use crate::base::simd::{Simd, TILE, Tile};
 
-/// Rows of a panel of [`transpose_awq`]: each tile takes every eighth of them.
+/// Rows of a panel of [`transpose_awq`]; each of its eight tiles has every eighth row.
 const PANEL: usize = 8 * TILE;
 
 /// The column of each nibble of a word, lowest first.
@@ -21,7 +21,7 @@ const AWQ_COLUMNS: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 /// transpose_words(Level::detect(), &words, 2, 2, &mut out);
 /// assert_eq!((out[4], out[8]), (3, 2));
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn transpose_words(level: Level, words: &[u8], rows: usize, cols: usize, out: &mut [u8]) -> usize {
     let (words, out) = (words.as_chunks::<4>().0, out.as_chunks_mut::<4>().0);
     let Some(count) = rows.checked_mul(cols) else { return 0 };
@@ -35,9 +35,9 @@ pub fn transpose_words(level: Level, words: &[u8], rows: usize, cols: usize, out
 
 /// Transposes AWQ words, `rows` by `word_cols` of eight columns each, into nibbles, `8 * word_cols` by `rows`.
 ///
-/// A row of `out` has `rows.div_ceil(2)` bytes, the low half of each first; the last half byte of an odd number of rows
-/// is zero. Nothing is written unless `words` and `out` hold the whole matrix.
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+/// A row of `out` has `rows.div_ceil(2)` bytes, low nibbles first; for an odd number of rows the last nibble is zero.
+/// Nothing is written unless `words` and `out` hold the whole matrix.
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn transpose_awq(level: Level, words: &[u8], rows: usize, word_cols: usize, out: &mut [u8]) -> usize {
     let words = words.as_chunks::<4>().0;
     let bytes = rows.div_ceil(2);
@@ -72,7 +72,7 @@ fn load(words: &[[u8; 4]], start: usize, stride: usize) -> Option<Tile> {
     Some(tile)
 }
 
-/// The first `width` words of up to sixteen rows from `start`, `stride` apart; what the matrix does not have is zero.
+/// The first `width` words of up to sixteen rows from `start`, `stride` apart, padded with zeros.
 #[inline(always)]
 fn load_some(words: &[[u8; 4]], start: usize, stride: usize, width: usize) -> Tile {
     let mut tile = [[0; TILE]; TILE];
@@ -116,7 +116,7 @@ fn words_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, cols: usize, out
 #[inline(always)]
 fn awq_body<S: Simd>(simd: S, words: &[[u8; 4]], rows: usize, word_cols: usize, out: &mut [u8]) -> usize {
     let bytes = rows.div_ceil(2);
-    // Tile i takes rows i, i + 8, i + 16, …: lane l of its columns is row 8 l + i.
+    // Tile i has rows i, i + 8, i + 16, …: lane l of its columns is row 8 l + i.
     let mut tiles = [[[0; TILE]; TILE]; 8];
     for col in (0..word_cols).step_by(TILE) {
         let width = TILE.min(word_cols - col);
@@ -174,7 +174,7 @@ fn transpose_nibbles(tiles: &[Tile; 8], word_col: usize) -> [[u32; TILE]; 8] {
     exchange::<1>(words, 0x0F0F_0F0F)
 }
 
-/// Exchanges the upper fields of words with the lower fields of the words `D` further on.
+/// Exchanges the upper fields of each word with the lower fields of the word at distance `D`.
 #[inline(always)]
 fn exchange<const D: usize>(words: [[u32; TILE]; 8], low: u32) -> [[u32; TILE]; 8] {
     let mut exchanged = [[0; TILE]; 8];

@@ -1,6 +1,6 @@
-//! Codes in the tiles of Marlin brought into rows.
+//! Conversion of Marlin tiles to rows of codes.
 //!
-//! A tile is 16 inputs by 64 outputs in 128 words, in the order in which the threads of a matrix multiplication take them: eight
+//! A tile is 16 inputs by 64 outputs in 128 words, in the order in which the threads of a matrix multiplication load them: eight
 //! columns `c`, four pairs of inputs `m`, four squares `j` of 16 by 16. Word `(c, m, j)` holds, in its eight nibbles, inputs
 //! `2m`, `2m + 1`, `2m + 8` and `2m + 9` of outputs `16j + c` and `16j + c + 8`.
 
@@ -11,17 +11,17 @@ use crate::base::simd::{Simd, TILE};
 const TILE_BYTES: usize = 512;
 /// Outputs of a tile.
 const OUTPUTS: usize = 64;
-/// Bytes that the 16 inputs of an output take.
+/// Bytes of the 16 inputs of an output.
 const ROW_BYTES: usize = 8;
-/// Bytes of half a tile, which holds four columns.
+/// Bytes of half a tile (four columns).
 const HALF: usize = TILE_BYTES / 2;
-/// Rows of tiles that are transposed together: those of an output fill a vector.
+/// Rows of tiles that are transposed together; their codes of one output fill a vector.
 const PANEL: usize = 8;
 
-/// Brings four-bit codes from tiles, `rows` by `strips`, into `64 * strips` rows of nibbles, the low half of each byte first.
+/// Converts tiles of four-bit codes, `rows` by `strips`, to `64 * strips` rows of nibbles, low nibbles first.
 ///
-/// Rows of `out` lie `stride` bytes apart and take `8 * rows` of them; the bytes between are not written. Nothing is written unless
-/// `tiles` and `out` hold everything.
+/// A row of `out` has `8 * rows` bytes and starts every `stride` bytes; the bytes between rows are not written. Nothing is
+/// written unless `tiles` and `out` hold everything.
 ///
 /// ```
 /// use anamnesis_kernels::{Level, untile_marlin};
@@ -32,7 +32,7 @@ const PANEL: usize = 8;
 /// untile_marlin(Level::detect(), &tile, 1, 1, &mut out, 8);
 /// assert_eq!(out[0], 0x70);
 /// ```
-#[must_use = "an output that was not filled has old bytes behind what was written"]
+#[must_use = "output past the returned count keeps its old contents"]
 pub fn untile_marlin(level: Level, tiles: &[u8], rows: usize, strips: usize, out: &mut [u8], stride: usize) -> usize {
     let fits = || {
         let size = rows.checked_mul(strips)?.checked_mul(TILE_BYTES)?;
@@ -67,9 +67,9 @@ fn body<S: Simd>(simd: S, tiles: &[u8], rows: usize, strips: usize, out: &mut [u
                     [panels[0][2 * at], panels[1][2 * at]] = [low, next];
                     [panels[0][2 * at + 1], panels[1][2 * at + 1]] = [high, last];
                 }
-                for (panel, beside) in panels.iter().zip([0, 8]) {
+                for (panel, offset) in panels.iter().zip([0, 8]) {
                     for (lane, words) in simd.transpose(panel).iter().enumerate() {
-                        let output = strip * OUTPUTS + 16 * (lane % 4) + 4 * half + lane / 4 + beside;
+                        let output = strip * OUTPUTS + 16 * (lane % 4) + 4 * half + lane / 4 + offset;
                         let start = output * stride + row * ROW_BYTES;
                         let Some(out) = out.get_mut(start..start + width) else { return 0 };
                         let bytes = to_bytes(words);
@@ -95,8 +95,8 @@ fn to_bytes(words: &[u32; TILE]) -> [u8; PANEL * ROW_BYTES] {
     bytes
 }
 
-/// Half of a tile, four columns of four squares: the first eight inputs of their outputs, those of the outputs eight further on,
-/// and the last eight inputs of both.
+/// Half of a tile, four columns of four squares: the first eight inputs of their outputs, those of the outputs at distance
+/// eight, and the last eight inputs of both.
 #[inline(always)]
 fn transposed_half(tile: &[u8; HALF]) -> [[u32; TILE]; 4] {
     let mut words = [[0; TILE]; 4];
@@ -107,7 +107,7 @@ fn transposed_half(tile: &[u8; HALF]) -> [[u32; TILE]; 4] {
             }
         }
     }
-    // Inputs that follow each other share a byte: those of the first eight in the low half of a word, of the last in the high.
+    // Adjacent inputs share a byte: the first eight inputs in the low half of a word, the last eight in the high half.
     for words in &mut words {
         for word in words {
             *word = (*word & 0xF0F0_0F0F) | (*word >> 12 & 0xF0F0) | (*word << 12 & 0x0F0F_0000);
@@ -116,7 +116,7 @@ fn transposed_half(tile: &[u8; HALF]) -> [[u32; TILE]; 4] {
     exchange::<1>(exchange::<2>(words, 0x0000_FFFF), 0x00FF_00FF)
 }
 
-/// Exchanges the upper fields of words with the lower fields of the words `D` further on.
+/// Exchanges the upper fields of each word with the lower fields of the word at distance `D`.
 #[inline(always)]
 fn exchange<const D: usize>(words: [[u32; TILE]; 4], low: u32) -> [[u32; TILE]; 4] {
     let mut exchanged = [[0; TILE]; 4];

@@ -1,4 +1,4 @@
-//! The pieces that blocks are made of: numbers at a place, codes in halves of bytes, single bits.
+//! The fields of blocks: integers and F16 at an offset, nibbles, single bits.
 
 use super::map::SplitNibbles;
 use super::memory::in_memory;
@@ -8,7 +8,7 @@ use crate::base::float::f16;
 use crate::base::packing::Packing;
 use crate::base::simd::Simd;
 
-/// The bytes from a place on.
+/// The bytes from offset `at` on.
 #[inline(always)]
 pub(super) fn bytes<const N: usize>(block: &[u8], at: usize) -> [u8; N] {
     let mut bytes = [0; N];
@@ -16,19 +16,19 @@ pub(super) fn bytes<const N: usize>(block: &[u8], at: usize) -> [u8; N] {
     bytes
 }
 
-/// The 16-bit word at a place.
+/// The 16-bit word at offset `at`.
 #[inline(always)]
 pub(super) fn word(block: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(bytes(block, at))
 }
 
-/// The 32-bit word at a place.
+/// The 32-bit word at offset `at`.
 #[inline(always)]
 pub(super) fn double_word(block: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes(block, at))
 }
 
-/// The bytes from a place on, as indices.
+/// The bytes from offset `at` on, as indices.
 #[inline(always)]
 pub(super) fn indices<const N: usize>(block: &[u8], at: usize) -> [usize; N] {
     let mut indices = [0; N];
@@ -38,15 +38,15 @@ pub(super) fn indices<const N: usize>(block: &[u8], at: usize) -> [usize; N] {
     indices
 }
 
-/// The F16 at a place, NaN in one form.
+/// The F16 at offset `at`, NaN canonical.
 #[inline(always)]
 pub(super) fn half<S: Simd>(simd: S, block: &[u8], at: usize) -> f32 {
     if !S::HALF {
         return canonical_nan(f16::decode(word(block, at)));
     }
-    // One instruction loads and converts eight of them; at the end of a block these are the last eight.
+    // One instruction loads and converts eight F16; near the end of a block the last eight are loaded.
     let start = at.min(block.len() - 16);
-    // The compiler shall not take the block's first group from this register.
+    // Keeps the compiler from extracting the first group of the block from this register.
     let eight = in_memory(&block[start..start + 16].as_chunks::<16>().0[0]);
     let mut halves = [0; GROUP];
     for (half, bytes) in halves.iter_mut().zip(eight.as_chunks::<2>().0) {
@@ -60,7 +60,7 @@ pub(super) fn half<S: Simd>(simd: S, block: &[u8], at: usize) -> f32 {
     in_memory(eight)[(at - start) / 2]
 }
 
-/// The value of an F16, NaN in one form.
+/// The value of an F16, NaN canonical.
 #[inline(always)]
 pub(super) fn widen<S: Simd>(simd: S, bits: u16) -> f32 {
     canonical_nan(if S::HALF { simd.widen_f16(&[bits; GROUP])[0] } else { f16::decode(bits) })
@@ -79,7 +79,7 @@ pub(super) fn scaled<S: Simd, const N: usize>(simd: S, scale: f32, integers: [u8
     in_memory(products)
 }
 
-/// Fields of a few bits, at the places in sixteen bytes that a packing names.
+/// The fields of sixteen bytes at the positions of a packing.
 #[inline(always)]
 pub(super) fn fields<S: Simd, P: Packing, const N: usize>(simd: S, block: &[u8], at: usize) -> [u8; N] {
     let mut packed = [0; GROUP];
@@ -89,30 +89,30 @@ pub(super) fn fields<S: Simd, P: Packing, const N: usize>(simd: S, block: &[u8],
     fields
 }
 
-/// Fields of four bits, `STEP` bits apart, from a bit of sixteen bytes on.
+/// Fields of four bits in sixteen bytes, every `STEP` bits from bit `FIRST` on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nibbles<const FIRST: usize, const STEP: usize>;
 
 impl<const FIRST: usize, const STEP: usize> Packing for Nibbles<FIRST, STEP> {
-    const NAME: &'static str = "nibbles apart";
+    const NAME: &'static str = "strided nibbles";
     const BITS: usize = 4;
     const UNIT: usize = 16;
-    const POSITIONS: [u8; GROUP] = apart(FIRST, STEP);
+    const POSITIONS: [u8; GROUP] = strided(FIRST, STEP);
 }
 
-/// Fields of two bits, `STEP` bits apart, from a bit of sixteen bytes on.
+/// Fields of two bits in sixteen bytes, every `STEP` bits from bit `FIRST` on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pairs<const FIRST: usize, const STEP: usize>;
 
 impl<const FIRST: usize, const STEP: usize> Packing for Pairs<FIRST, STEP> {
-    const NAME: &'static str = "pairs of bits apart";
+    const NAME: &'static str = "strided bit pairs";
     const BITS: usize = 2;
     const UNIT: usize = 16;
-    const POSITIONS: [u8; GROUP] = apart(FIRST, STEP);
+    const POSITIONS: [u8; GROUP] = strided(FIRST, STEP);
 }
 
-/// Positions so far apart, in circles through sixteen bytes.
-const fn apart(first: usize, step: usize) -> [u8; GROUP] {
+/// Every `step`-th bit from `first` on, modulo the 128 bits of sixteen bytes.
+const fn strided(first: usize, step: usize) -> [u8; GROUP] {
     let mut positions = [0; GROUP];
     let mut i = 0;
     while i < GROUP {
@@ -122,7 +122,7 @@ const fn apart(first: usize, step: usize) -> [u8; GROUP] {
     positions
 }
 
-/// The low halves of sixteen bytes, then their high halves.
+/// The low nibbles of sixteen bytes, then the high nibbles.
 #[inline(always)]
 pub(super) fn split_nibbles<S: Simd>(simd: S, packed: [u8; 16]) -> [u8; GROUP] {
     let mut codes = [0; GROUP];
@@ -137,7 +137,7 @@ pub(super) fn split_nibbles<S: Simd>(simd: S, packed: [u8; 16]) -> [u8; GROUP] {
     codes
 }
 
-/// One number where a bit is set, another where it is not, bit by bit from the lowest.
+/// `set` or `clear` by each bit, lowest first.
 #[inline(always)]
 pub(super) fn choose(bits: u32, set: f32, clear: f32) -> [f32; GROUP] {
     let mut chosen = [0.0; GROUP];
@@ -147,7 +147,7 @@ pub(super) fn choose(bits: u32, set: f32, clear: f32) -> [f32; GROUP] {
     chosen
 }
 
-/// Values with their signs flipped where a bit is set.
+/// Flips the sign of each value whose bit is set.
 #[inline(always)]
 pub(super) fn negate(values: [f32; GROUP], bits: u32) -> [f32; GROUP] {
     let mut negated = values;
@@ -158,7 +158,7 @@ pub(super) fn negate(values: [f32; GROUP], bits: u32) -> [f32; GROUP] {
     negated
 }
 
-/// One factor for the first half of a group, another for the second.
+/// The first half of a group times the first factor, the second half times the second.
 #[inline(always)]
 pub(super) fn in_halves(values: [f32; GROUP], [first, second]: [f32; 2]) -> [f32; GROUP] {
     let mut products = values;
@@ -171,7 +171,7 @@ pub(super) fn in_halves(values: [f32; GROUP], [first, second]: [f32; 2]) -> [f32
     products
 }
 
-/// Two scales of the many of a block, from an even place on.
+/// The two scales of a group, which has one per half.
 #[inline(always)]
 pub(super) fn pair<const N: usize>(scales: &[f32; N], group: usize) -> [f32; 2] {
     [scales[2 * group], scales[2 * group + 1]]

@@ -1,11 +1,11 @@
-//! Points of a grid: the values of several elements, named by one index.
+//! Grids of the IQ types: one index selects a point, the values of several elements.
 //!
-//! A grid's table has each point as an index per element into the few levels that its elements take.
+//! A table entry holds, per element of the point, an index into the levels of the grid.
 
 use super::fields::{in_halves, negate};
 use crate::base::GROUP;
 
-/// The points of a table of `N` elements each.
+/// The points of a table, `N` elements each.
 pub(super) const fn points<const N: usize, const COUNT: usize>(
     table: &[u16; COUNT],
     levels: &[f32],
@@ -24,7 +24,7 @@ pub(super) const fn points<const N: usize, const COUNT: usize>(
     points
 }
 
-/// The points of a group. Indices count from the grid's beginning again past its end.
+/// The points of a group, by indices modulo the size of the grid.
 #[inline(always)]
 pub(super) fn group<const N: usize, const COUNT: usize, const POINTS: usize>(
     grid: &[[f32; N]; COUNT],
@@ -37,14 +37,14 @@ pub(super) fn group<const N: usize, const COUNT: usize, const POINTS: usize>(
     elements
 }
 
-/// Eight signs of which seven are given: the number of set bits is even.
+/// Eight signs from seven; the eighth makes the number of set bits even (`ksigns_iq2xs` of ggml).
 #[inline(always)]
 pub(super) fn even_signs(seven: u32) -> u32 {
     let seven = seven & 0x7F;
     seven | (seven.count_ones() & 1) << 7
 }
 
-/// The signs of a group from four times seven bits, lowest first.
+/// The signs of a group from four fields of seven bits, lowest first.
 #[inline(always)]
 pub(super) fn four_even_signs(bits: u32) -> u32 {
     even_signs(bits) | even_signs(bits >> 7) << 8 | even_signs(bits >> 14) << 16 | even_signs(bits >> 21) << 24

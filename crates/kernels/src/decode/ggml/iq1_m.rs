@@ -5,8 +5,10 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 32 | the lower eight bits of the points |
-//! | 32 | 16 | half a byte per point, the low one first; 0–2: the upper three bits of the point; 3: the offset is down |
-//! | 48 | 8 | four 16-bit words; 0–11: group scales; 12–15: a quarter of the scale, F16, the lowest first |
+//! | 32 | 16 | a nibble per point, the low one first; bits 0–2: the upper three bits of the point; bit 3: the offset is negative |
+//! | 48 | 8 | four 16-bit words; bits 0–11: group scales; bits 12–15: four bits of the scale, F16, lowest first |
+//!
+//! Follows `dequantize_row_iq1_m` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{fields, in_halves, indices, pair, scaled, widen, word};
@@ -22,7 +24,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Iq1M;
 
-/// Four bits from where each group scale begins, in the last sixteen bytes of a block; the scale is three of them.
+/// The group scales, in the last sixteen bytes of a block: four bits from the first bit of each, of which three are used.
 #[derive(Clone, Copy, Debug)]
 struct GroupScales;
 
@@ -33,7 +35,7 @@ impl Packing for GroupScales {
     const POSITIONS: [u8; GROUP] = twice([64, 67, 70, 73, 80, 83, 86, 89, 96, 99, 102, 105, 112, 115, 118, 121]);
 }
 
-/// The offsets of the elements of a point, up and down.
+/// The positive and negative offsets of the elements of a point.
 static OFFSETS: [f32; 2] = [0.125, -0.125];
 
 impl GgmlBlock for Iq1M {

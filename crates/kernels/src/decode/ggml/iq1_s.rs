@@ -5,7 +5,9 @@
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 32 | the lower eight bits of the points |
-//! | 34 | 16 | a 16-bit word per group; 0–11: the upper three bits of the points; 12–14: group scale; 15: the offset is down |
+//! | 34 | 16 | a 16-bit word per group; bits 0–11: the upper three bits of the points; bits 12–14: group scale; bit 15: the offset is negative |
+//!
+//! Follows `dequantize_row_iq1_s` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{Nibbles, bytes, fields, half, scaled, word};
@@ -18,7 +20,7 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Iq1S;
 
-/// Points of the elements −1, 0 and 1, in [`Iq1M`](super::Iq1M) too.
+/// The grid, with levels −1, 0 and 1; also of [`Iq1M`](super::Iq1M).
 pub(super) static GRID: [[f32; 8]; 2048] = points(&tables::IQ1, &[-1.0, 0.0, 1.0]);
 
 impl GgmlBlock for Iq1S {

@@ -7,7 +7,9 @@
 //! | 2 | 32 | the lower eight bits of the points |
 //! | 34 | 32 | signs, one bit per element |
 //! | 66 | 8 | the upper two bits of the points, lowest first |
-//! | 74 | 8 | group scales, the low half of a byte first |
+//! | 74 | 8 | group scales, low nibble first |
+//!
+//! Follows `dequantize_row_iq2_s` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{Nibbles, bytes, double_word, fields, half, pair, scaled};
@@ -32,7 +34,7 @@ impl GgmlBlock for Iq2S {
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 16] {
         let scale = half(simd, block, 0);
         let codes = fields::<S, Nibbles<64, 4>, 16>(simd, block, 66);
-        // With powers of two as factors, no order of these operations rounds differently.
+        // The factors are powers of two, so the order of the multiplications does not change the result.
         scaled(simd, scale * 0.125, codes.map(|code| 2 * code + 1))
     }
 

@@ -4,8 +4,10 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
-//! | 2 | 64 | words of 16 bits; 0–8: point; 9–15: seven signs, the eighth making the number of negative ones even |
-//! | 66 | 8 | group scales, the low half of a byte first |
+//! | 2 | 64 | 16-bit words; bits 0–8: point; bits 9–15: seven signs, the eighth making the number of negative ones even |
+//! | 66 | 8 | group scales, low nibble first |
+//!
+//! Follows `dequantize_row_iq2_xs` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{Nibbles, bytes, fields, half, pair, scaled};
@@ -30,13 +32,13 @@ impl GgmlBlock for Iq2Xs {
     fn scales<S: Simd>(simd: S, block: &[u8]) -> [f32; 16] {
         let scale = half(simd, block, 0);
         let codes = fields::<S, Nibbles<64, 4>, 16>(simd, block, 58);
-        // With powers of two as factors, no order of these operations rounds differently.
+        // The factors are powers of two, so the order of the multiplications does not change the result.
         scaled(simd, scale * 0.125, codes.map(|code| 2 * code + 1))
     }
 
     #[inline(always)]
     fn values<S: Simd>(_simd: S, block: &[u8], scales: &[f32; 16], group: usize) -> [f32; GROUP] {
-        // Four words of a point and seven signs, taken apart side by side: the compiler would do so in a register for vectors.
+        // The fields of the four words are extracted in one integer: the compiler would use a vector register.
         let words = u64::from_le_bytes(bytes(block, 2 + 8 * group));
         let seven = words >> 9 & 0x007F_007F_007F_007F;
         let parity = seven ^ seven >> 4;

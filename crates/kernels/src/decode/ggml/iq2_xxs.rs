@@ -10,6 +10,8 @@
 //! |---|---|---|
 //! | 0 | 4 | points |
 //! | 4 | 4 | bits 0–27: seven signs per point, the eighth making the number of negative ones even; bits 28–31: group scale |
+//!
+//! Follows `dequantize_row_iq2_xxs` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{double_word, half, indices};
@@ -33,7 +35,7 @@ impl GgmlBlock for Iq2Xxs {
 
     #[inline(always)]
     fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
-        // With powers of two as factors, no order of these operations rounds differently.
+        // The factors are powers of two, so the order of the multiplications does not change the result.
         half(simd, block, 0) * 0.125
     }
 

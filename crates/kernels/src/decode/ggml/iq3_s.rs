@@ -7,7 +7,9 @@
 //! | 2 | 64 | the lower eight bits of the points, four elements each |
 //! | 66 | 8 | the ninth bits of the points, a byte per group |
 //! | 74 | 32 | signs, one bit per element |
-//! | 106 | 4 | group scales, the low half of a byte first |
+//! | 106 | 4 | group scales, low nibble first |
+//!
+//! Follows `dequantize_row_iq3_s` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{Nibbles, double_word, fields, half, indices, scaled};

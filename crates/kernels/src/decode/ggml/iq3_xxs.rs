@@ -5,7 +5,9 @@
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 64 | points of four elements each |
-//! | 66 | 32 | a 32-bit word per group; 0–27: four times seven signs, the eighth making the number of negative ones even; 28–31: group scale |
+//! | 66 | 32 | a 32-bit word per group; bits 0–27: four fields of seven signs, the eighth making the number of negative ones even; bits 28–31: group scale |
+//!
+//! Follows `dequantize_row_iq3_xxs` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{double_word, half, indices};
@@ -29,7 +31,7 @@ impl GgmlBlock for Iq3Xxs {
 
     #[inline(always)]
     fn scales<S: Simd>(simd: S, block: &[u8]) -> f32 {
-        // With powers of two as factors, no order of these operations rounds differently.
+        // The factors are powers of two, so the order of the multiplications does not change the result.
         half(simd, block, 0) * 0.25
     }
 

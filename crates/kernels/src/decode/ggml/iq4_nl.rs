@@ -3,7 +3,9 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
-//! | 2 | 16 | codes: the low halves are elements 0–15, the high halves 16–31 |
+//! | 2 | 16 | codes: the low nibbles are elements 0–15, the high nibbles 16–31 |
+//!
+//! Follows `dequantize_row_iq4_nl` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, half};
@@ -16,7 +18,7 @@ use crate::base::simd::{SMALL_TABLE, Simd};
 #[derive(Clone, Copy, Debug)]
 pub struct Iq4Nl;
 
-/// The values of the codes, in [`Iq4Xs`](super::Iq4Xs) too.
+/// The values of the codes (`kvalues_iq4nl` of ggml), also of [`Iq4Xs`](super::Iq4Xs).
 pub(super) const MAP: [f32; SMALL_TABLE] =
     [-127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0, 89.0, 113.0];
 

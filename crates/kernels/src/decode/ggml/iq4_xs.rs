@@ -5,8 +5,10 @@
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 2 | the upper two bits of the group scales, group 0 lowest |
-//! | 4 | 4 | the lower four bits of the group scales, the low half of a byte first |
-//! | 8 | 128 | codes, 16 bytes per group: the low halves are elements 0–15, the high halves 16–31 |
+//! | 4 | 4 | the lower four bits of the group scales, low nibble first |
+//! | 8 | 128 | codes, 16 bytes per group: the low nibbles are elements 0–15, the high nibbles 16–31 |
+//!
+//! Follows `dequantize_row_iq4_xs` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{Nibbles, Pairs, bytes, fields, half, scaled};

@@ -1,4 +1,4 @@
-//! The six-bit scales and minima of [`Q4K`](super::Q4K) and [`Q5K`](super::Q5K).
+//! The six-bit scales and minima of [`Q4K`](super::Q4K) and [`Q5K`](super::Q5K), as ggml's `get_scale_min_k4` unpacks them.
 //!
 //! | bytes | bits 0–3 | bits 4–5 | bits 6–7 |
 //! |---|---|---|---|
@@ -41,7 +41,7 @@ impl Packing for Upper {
     const POSITIONS: [u8; GROUP] = twice([4, 12, 20, 28, 6, 14, 22, 30, 36, 44, 52, 60, 38, 46, 54, 62]);
 }
 
-/// Half a group of positions, twice.
+/// Sixteen positions, repeated once.
 pub(super) const fn twice(positions: [u8; 16]) -> [u8; GROUP] {
     let mut all = [0; GROUP];
     let mut i = 0;
@@ -52,7 +52,7 @@ pub(super) const fn twice(positions: [u8; 16]) -> [u8; GROUP] {
     all
 }
 
-/// The scales and minima at the beginning of a block, multiplied with their own scales.
+/// The scales and minima at the start of a block, times the F16 scales of the super-block.
 ///
 /// | offset | bytes | |
 /// |---|---|---|

@@ -1,6 +1,6 @@
-//! Four-bit codes that stand for sixteen integers, the same in every block.
+//! Four-bit codes as indices into a fixed map of sixteen integers.
 //!
-//! Inside one block there are sixteen different values: they are calculated and rounded once, and the codes looked up.
+//! A block has sixteen different values: they are computed and rounded once per block and looked up by code.
 
 use super::memory::in_memory;
 use crate::base::GROUP;
@@ -8,7 +8,7 @@ use crate::base::output::Output;
 use crate::base::packing::Packing;
 use crate::base::simd::{ProductsTwice, SMALL_TABLE, Simd};
 
-/// Sixteen bytes, the low halves of which are the first half of a group.
+/// Sixteen bytes; the low nibbles are the first half of a group, the high nibbles the second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SplitNibbles;
 
@@ -19,7 +19,7 @@ impl Packing for SplitNibbles {
     const POSITIONS: [u8; GROUP] = split(16);
 }
 
-/// Twice eight bytes, the low halves of which are the first half of a half group.
+/// Twice eight bytes; of each eight the low nibbles are the first half of a half group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TwiceSplitNibbles;
 
@@ -30,7 +30,7 @@ impl Packing for TwiceSplitNibbles {
     const POSITIONS: [u8; GROUP] = split(8);
 }
 
-/// Positions of codes in runs of so many bytes, the low halves of a run before its high halves.
+/// Positions of codes in runs of `bytes` bytes, the low nibbles of a run before its high nibbles.
 const fn split(bytes: usize) -> [u8; GROUP] {
     let mut positions = [0; GROUP];
     let mut i = 0;
@@ -42,7 +42,7 @@ const fn split(bytes: usize) -> [u8; GROUP] {
     positions
 }
 
-/// Sixteen packed bytes as the look-ups take them.
+/// Sixteen packed bytes, padded to a group for the look-ups.
 #[inline(always)]
 pub(super) fn padded(packed: [u8; 16]) -> [u8; GROUP] {
     let mut group = [0; GROUP];
@@ -50,7 +50,7 @@ pub(super) fn padded(packed: [u8; 16]) -> [u8; GROUP] {
     group
 }
 
-/// The words of codes whose sixteen values are given.
+/// Rounds the values of the sixteen codes and looks the words up.
 #[inline(always)]
 pub(super) fn words_of<S: Simd, O: Output>(simd: S, values: &[f32; SMALL_TABLE], packed: [u8; 16]) -> [O::Word; GROUP] {
     let table = O::round_sixteen::<S, ProductsTwice>(simd, values);
@@ -68,7 +68,7 @@ pub(super) fn scaled_words<S: Simd, O: Output>(
     if !O::TABLES {
         return O::round_products(simd, &scaled_values(simd, map, scale, packed));
     }
-    // From memory: the compiler knows too much about a map's numbers, and multiplies them one by one.
+    // From memory: with the constants visible the compiler multiplies them one by one.
     words_of::<S, O>(simd, &in_memory(map).map(|entry| entry * scale), packed)
 }
 

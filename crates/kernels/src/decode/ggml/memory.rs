@@ -1,11 +1,11 @@
-//! Numbers that the compiler shall find in memory, not in registers.
+//! Keeps values in memory instead of registers.
 
 use std::hint::black_box;
 
-/// The same, from memory.
+/// The same values, opaque to the optimiser and loaded from memory.
 ///
-/// A number that is broadcast from memory costs no instruction of its own. Without this the compiler keeps vectors of
-/// scales in registers and takes them apart element by element.
+/// A broadcast from memory needs no separate instruction. Without this the compiler keeps vectors of scales in registers
+/// and extracts their elements one by one.
 #[inline(always)]
 pub(super) fn in_memory<T>(values: T) -> T {
     black_box(values)

@@ -1,8 +1,8 @@
-//! The block types of GGML, one file each, as they lie in GGUF files.
+//! Decoders of ggml's block types as stored in GGUF files, one file each.
 //!
 //! A tensor is a run of blocks; a block holds its own scales and a fixed number of elements, always whole groups of
-//! [`GROUP`]. Each value is calculated in `f32` in the order of ggml's `dequantize_row_*`, one rounding per operation,
-//! then rounded to the output.
+//! [`GROUP`]. Each value is computed in `f32` in the order of ggml's `dequantize_row_*`, which each file names, with one
+//! rounding per operation, then rounded to the output.
 //!
 //! | family | types | a value is |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! | maps | [`Iq4Nl`], [`Iq4Xs`], [`Mxfp4`], [`Nvfp4`] | scale × one of 16 integers |
 //! | grids | [`Iq2Xxs`], [`Iq2Xs`], [`Iq2S`], [`Iq3Xxs`], [`Iq3S`], [`Iq1S`], [`Iq1M`] | scale × point of a grid, and a sign or an offset |
 //!
-//! All numbers are little-endian. Types that are plain arrays of numbers (F32, F16, BF16, I8…) have no blocks and are not
-//! here, nor are the row-interleaved types of other forks.
+//! All fields are little-endian. Arrays without blocks (F32, F16, BF16, I8…) and the row-interleaved types of other
+//! forks are not supported here.
 
 mod fields;
 mod grid;
@@ -95,7 +95,7 @@ pub trait GgmlBlock: Copy + Send + Sync + 'static {
     /// The scales of a block, unpacked: all of its groups share them.
     type Scales: Copy;
 
-    /// The scales of a block. No scale is a NaN with a payload, so that no product rounds to anything but NaN.
+    /// The scales of a block. NaN scales are canonical, so that rounding a NaN product gives NaN.
     fn scales<S: Simd>(simd: S, block: &[u8]) -> Self::Scales;
 
     /// The values of one group of a block.
@@ -107,7 +107,7 @@ pub trait GgmlBlock: Copy + Send + Sync + 'static {
         O::round_products(simd, &Self::values(simd, block, scales, group))
     }
 
-    /// The values of one group of a block, each times a factor that is no NaN with a payload, rounded to the output.
+    /// The values of one group of a block, each times a factor, rounded to the output. A NaN factor is canonical.
     #[inline(always)]
     fn words_times<S: Simd, O: Output>(
         simd: S,
@@ -139,14 +139,13 @@ kernel! {
 kernel! {
     /// Decodes `blocks`, multiplies each value by `factor` and rounds into `out`: as many whole blocks as both hold.
     ///
-    /// This is for tensors with a global scale, as [`Nvfp4`] has. A value is rounded to `f32`
-    /// before it is multiplied.
+    /// `factor` is the global scale of a tensor, as of [`Nvfp4`]. A value is rounded to `f32` before it is multiplied.
     pub fn decode_blocks_times<B: GgmlBlock>(blocks: &[u8], factor: f32) -> O in out = times
 }
 
 /// `blocks!(B, O, block, scales, group in blocks => words, out)`: writes the words of each group of each block.
 ///
-/// A block has up to eight groups. They are written out one by one: shifts and offsets are then constants.
+/// A block has up to eight groups. They are unrolled, so that shifts and offsets are constants.
 macro_rules! blocks {
     ($simd:expr, $type:ident, $output:ident, $block:ident, $scales:ident, $group:ident in $blocks:expr => $words:expr, $out:expr) => {{
         let bytes = $type::BLOCK_ELEMENTS * $output::BYTES;

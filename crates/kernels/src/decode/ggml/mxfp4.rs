@@ -1,11 +1,13 @@
-//! MXFP4: 32 floats of four bits with a power of two as their scale; a value is `scale × map[code]`.
+//! MXFP4: 32 E2M1 codes with a power-of-two scale; a value is `scale × map[code]`.
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 1 | `e`: the scale is 2^(`e` − 128), with 255 a number like any other |
-//! | 1 | 16 | codes: the low halves are elements 0–15, the high halves 16–31 |
+//! | 0 | 1 | `e`: the scale is 2^(`e` − 128), 255 included (not NaN) |
+//! | 1 | 16 | codes: the low nibbles are elements 0–15, the high nibbles 16–31 |
 //!
-//! The codes are E2M1. The map has them doubled and the scale is a half of what E8M0 says. Code 8 is +0.
+//! The map holds twice the E2M1 values and the scale is half the E8M0 value. Code 8 is +0.
+//!
+//! Follows `dequantize_row_mxfp4` of ggml.
 
 use super::GgmlBlock;
 use super::fields::bytes;
@@ -31,7 +33,7 @@ impl GgmlBlock for Mxfp4 {
     #[inline(always)]
     fn scales<S: Simd>(_simd: S, block: &[u8]) -> f32 {
         let exponent = u32::from(block[0]);
-        // The two least are subnormal.
+        // The two smallest are subnormal.
         f32::from_bits(if exponent < 2 { 0x0020_0000 << exponent } else { (exponent - 1) << 23 })
     }
 

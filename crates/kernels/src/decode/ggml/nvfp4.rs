@@ -1,13 +1,15 @@
-//! NVFP4: 64 floats of four bits in four runs of 16, each with a scale of eight bits; a value is
+//! NVFP4: 64 E2M1 codes in four sub-blocks of 16, each with an eight-bit scale; a value is
 //! `scale × map[code]`, with the map of [`Mxfp4`](super::Mxfp4).
 //!
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 4 | scales, E4M3 without a sign: bit 7 is ignored, and 0x7F (not 0xFF) is zero |
-//! | 4 | 32 | codes, 8 bytes per run: the low halves are elements 0–7, the high halves 8–15 |
+//! | 4 | 32 | codes, 8 bytes per sub-block: the low nibbles are elements 0–7, the high nibbles 8–15 |
 //!
-//! The map has the floats doubled and the scales are halved. Every value is exact. A tensor of this type may have a scale
-//! of its own, in another tensor: see [`decode_blocks_times`](super::decode_blocks_times).
+//! The map holds twice the E2M1 values and the scales are halved. Every value is exact. The global scale of a tensor is
+//! stored in another tensor: see [`decode_blocks_times`](super::decode_blocks_times).
+//!
+//! Follows `dequantize_row_nvfp4` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, in_halves, pair};
@@ -23,17 +25,17 @@ use crate::decode::mirror::Mirror;
 #[derive(Clone, Copy, Debug)]
 pub struct Nvfp4;
 
-/// Half of the number that a scale's byte stands for.
+/// Half of the value of a scale (`ggml_ue4m3_to_fp32`).
 const fn half_of_scale(byte: u8) -> f32 {
     let magnitude = byte as u32 & 0x7F;
-    // A biased exponent of 7 is one; the biases of E4M3 and F32 differ by 120, and one less halves.
+    // The biases of E4M3 and F32 differ by 120; 119 halves the value.
     let normal = f32::from_bits((magnitude << 20) + (119 << 23));
     let subnormal = (magnitude as f32) * (1.0 / 1024.0);
     let number = if magnitude < 8 { subnormal } else { normal };
     if byte == 0x7F { 0.0 } else { number }
 }
 
-/// Half of every scale.
+/// Half of the value of every scale code.
 static HALVES: [f32; 256] = {
     let mut halves = [0.0; 256];
     let mut byte = 0;
@@ -44,10 +46,10 @@ static HALVES: [f32; 256] = {
     halves
 };
 
-/// The map, which mirrors itself.
+/// The map, which is symmetric.
 static MIRROR: Mirror = match Mirror::of(&MAP) {
     Some(mirror) => mirror,
-    None => panic!("a float's sign is its upper bit"),
+    None => panic!("the E2M1 map is symmetric"),
 };
 
 impl GgmlBlock for Nvfp4 {
@@ -93,7 +95,7 @@ impl GgmlBlock for Nvfp4 {
     }
 }
 
-/// The words of a group whose products are finite.
+/// The words of a group with finite products.
 #[inline(always)]
 fn mirrored<S: Simd, O: Output>(
     simd: S,

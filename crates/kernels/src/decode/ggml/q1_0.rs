@@ -1,9 +1,11 @@
-//! Q1_0: 128 signs with one scale; a value is the scale where the bit is set, and its negative where it is not.
+//! Q1_0: 128 signs with one scale; a value is `scale` if the bit is set, else `−scale`.
 //!
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 16 | bits, element 0 lowest |
+//!
+//! Follows `dequantize_row_q1_0` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{choose, double_word, half};

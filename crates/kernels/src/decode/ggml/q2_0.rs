@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 16 | codes, element 0 lowest |
+//!
+//! Follows `dequantize_row_q2_0` of ggml.
 
 use super::GgmlBlock;
 use super::fields::half;

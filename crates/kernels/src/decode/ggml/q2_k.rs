@@ -3,10 +3,12 @@
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 16 | a byte per group: the scale in the low half, the minimum in the high half |
+//! | 0 | 16 | a byte per group: the scale in the low nibble, the minimum in the high nibble |
 //! | 16 | 64 | codes, 32 bytes for each 128 elements, lowest first: elements `i`, `i + 32`, `i + 64`, `i + 96` |
 //! | 80 | 2 | scale of the scales, F16 |
 //! | 82 | 2 | scale of the minima, F16 |
+//!
+//! Follows `dequantize_row_q2_K` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, half, in_halves, pair, scaled};

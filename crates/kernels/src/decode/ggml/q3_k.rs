@@ -5,9 +5,11 @@
 //! |---|---|---|
 //! | 0 | 32 | the third bits: bit `b` of byte `i` is that of element `32 b + i` |
 //! | 32 | 64 | the lower two bits, 32 bytes for each 128 elements, lowest first: elements `i`, `i + 32`, `i + 64`, `i + 96` |
-//! | 96 | 8 | the lower four bits of the group scales: the low halves are 0–7, the high halves 8–15 |
+//! | 96 | 8 | the lower four bits of the group scales: the low nibbles are 0–7, the high nibbles 8–15 |
 //! | 104 | 4 | the upper two bits of the group scales, lowest first: scales `i`, `i + 4`, `i + 8`, `i + 12` |
 //! | 108 | 2 | scale, F16 |
+//!
+//! Follows `dequantize_row_q3_K` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, fields, half, in_halves, pair, scaled};

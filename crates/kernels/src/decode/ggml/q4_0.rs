@@ -3,7 +3,9 @@
 //! | offset | bytes | |
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
-//! | 2 | 16 | codes: the low halves are elements 0–15, the high halves 16–31 |
+//! | 2 | 16 | codes: the low nibbles are elements 0–15, the high nibbles 16–31 |
+//!
+//! Follows `dequantize_row_q4_0` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, half, split_nibbles};

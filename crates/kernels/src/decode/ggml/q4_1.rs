@@ -4,7 +4,9 @@
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 2 | minimum, F16 |
-//! | 4 | 16 | codes: the low halves are elements 0–15, the high halves 16–31 |
+//! | 4 | 16 | codes: the low nibbles are elements 0–15, the high nibbles 16–31 |
+//!
+//! Follows `dequantize_row_q4_1` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, half, split_nibbles};
@@ -18,7 +20,7 @@ use crate::base::simd::{SMALL_TABLE, Simd};
 #[derive(Clone, Copy, Debug)]
 pub struct Q4_1;
 
-/// The codes as numbers.
+/// The codes as `f32`.
 const CODES: [f32; SMALL_TABLE] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 

@@ -6,7 +6,9 @@
 //! | 0 | 2 | scale of the scales, F16 |
 //! | 2 | 2 | scale of the minima, F16 |
 //! | 4 | 12 | group scales and minima, six bits each, in the order of [`k_scales`](super::k_scales) |
-//! | 16 | 128 | codes, 32 bytes for two groups: the low halves are the first group, the high halves the second |
+//! | 16 | 128 | codes, 32 bytes for two groups: the low nibbles are the first group, the high nibbles the second |
+//!
+//! Follows `dequantize_row_q4_K` of ggml.
 
 use super::GgmlBlock;
 use super::fields::bytes;

@@ -4,7 +4,9 @@
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 4 | the fifth bits, element 0 lowest |
-//! | 6 | 16 | the lower four bits: the low halves are elements 0–15, the high halves 16–31 |
+//! | 6 | 16 | the lower four bits: the low nibbles are elements 0–15, the high nibbles 16–31 |
+//!
+//! Follows `dequantize_row_q5_0` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{Pairs, bytes, fields, half, split_nibbles};

@@ -5,7 +5,9 @@
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 2 | minimum, F16 |
 //! | 4 | 4 | the fifth bits, element 0 lowest |
-//! | 8 | 16 | the lower four bits: the low halves are elements 0–15, the high halves 16–31 |
+//! | 8 | 16 | the lower four bits: the low nibbles are elements 0–15, the high nibbles 16–31 |
+//!
+//! Follows `dequantize_row_q5_1` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{Pairs, bytes, fields, half, split_nibbles};

@@ -7,7 +7,9 @@
 //! | 2 | 2 | scale of the minima, F16 |
 //! | 4 | 12 | group scales and minima, six bits each, in the order of [`k_scales`](super::k_scales) |
 //! | 16 | 32 | the fifth bits: bit `g` of byte `i` is that of element `i` of group `g` |
-//! | 48 | 128 | the lower four bits, 32 bytes for two groups: the low halves are the first group, the high halves the second |
+//! | 48 | 128 | the lower four bits, 32 bytes for two groups: the low nibbles are the first group, the high nibbles the second |
+//!
+//! Follows `dequantize_row_q5_K` of ggml.
 
 use super::GgmlBlock;
 use super::fields::bytes;

@@ -3,10 +3,12 @@
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 128 | the lower four bits, 64 bytes for each 128 elements: the low halves are the first 64, the high halves the rest |
+//! | 0 | 128 | the lower four bits, 64 bytes for each 128 elements: the low nibbles are the first 64, the high nibbles the rest |
 //! | 128 | 64 | the upper two bits, 32 bytes for each 128 elements, lowest first: elements `i`, `i + 32`, `i + 64`, `i + 96` |
 //! | 192 | 16 | group scales, I8 |
 //! | 208 | 2 | scale, F16 |
+//!
+//! Follows `dequantize_row_q6_K` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, half, in_halves, pair, scaled};

@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | 0 | 2 | scale, F16 |
 //! | 2 | 32 | integers, signed |
+//!
+//! Follows `dequantize_row_q8_0` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, half};

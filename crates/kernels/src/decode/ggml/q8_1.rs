@@ -6,7 +6,7 @@
 //! | 2 | 2 | scale times the sum of the integers, F16; redundant |
 //! | 4 | 32 | integers, signed |
 //!
-//! ggml makes such blocks for its dot products and has no function that decodes them.
+//! ggml uses these blocks as the right-hand side of dot products and has no `dequantize_row_q8_1`.
 
 use super::GgmlBlock;
 use super::fields::{bytes, half};

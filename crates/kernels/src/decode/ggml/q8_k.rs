@@ -5,6 +5,8 @@
 //! | 0 | 4 | scale, F32 |
 //! | 4 | 256 | integers, signed |
 //! | 260 | 32 | sums of 16 integers each, I16; redundant |
+//!
+//! Follows `dequantize_row_q8_K` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, double_word};

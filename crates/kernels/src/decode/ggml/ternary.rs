@@ -1,6 +1,6 @@
-//! Codes that stand for -1, 0, 1 and 2.
+//! Two-bit codes with the values −1, 0, 1 and 2.
 //!
-//! Inside one block there are four different values: they are calculated and rounded once, and the codes looked up.
+//! A block has four different values: they are computed and rounded once per block and looked up by code.
 
 use super::memory::in_memory;
 use crate::base::GROUP;
@@ -10,7 +10,7 @@ use crate::base::simd::{ProductsTwice, SMALL_TABLE, Simd};
 /// The values of the codes, repeated.
 const MAP: [f32; SMALL_TABLE] = [-1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0, -1.0, 0.0, 1.0, 2.0];
 
-/// The words of all codes under a scale.
+/// The words of all codes times a scale.
 #[inline(always)]
 pub(super) fn few_table<S: Simd, O: Output>(simd: S, scale: f32) -> [O::Word; GROUP] {
     O::round_sixteen::<S, ProductsTwice>(simd, &in_memory(&MAP).map(|entry| entry * scale))

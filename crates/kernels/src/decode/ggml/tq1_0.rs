@@ -7,7 +7,9 @@
 //! | 48 | 4 | 16: digit `n` of byte `i` is element `240 + 4 n + i` |
 //! | 52 | 2 | scale, F16 |
 //!
-//! A byte is a fraction of 256: times three, its whole part is the first digit and its fraction the rest.
+//! A byte is a fraction of 256: multiplied by three, its integer part is the first digit and its fraction the rest.
+//!
+//! Follows `dequantize_row_tq1_0` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, half};
@@ -20,7 +22,8 @@ use crate::base::simd::Simd;
 #[derive(Clone, Copy, Debug)]
 pub struct Tq1_0;
 
-/// The factors that bring each digit of a byte to its front, in the upper half of a word, where multiplication keeps the fraction.
+/// The factor that moves each digit of a byte to the front, in the upper half of a word so that the product wraps to the
+/// fraction.
 const POWERS: [u16; 5] = [1 << 8, 3 << 8, 9 << 8, 27 << 8, 81 << 8];
 
 /// The powers of each group's digits.

@@ -5,7 +5,9 @@
 //! | 0 | 64 | codes, 32 bytes for each 128 elements, lowest first: elements `i`, `i + 32`, `i + 64`, `i + 96` |
 //! | 64 | 2 | scale, F16 |
 //!
-//! The format means −1, 0 and 1; a code of 3 decodes to 2.
+//! The encoder writes −1, 0 and 1; code 3 decodes to 2.
+//!
+//! Follows `dequantize_row_tq2_0` of ggml.
 
 use super::GgmlBlock;
 use super::fields::{bytes, half};
