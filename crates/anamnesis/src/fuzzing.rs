@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::architecture::beside::in_memory::InMemory;
+use crate::architecture::sidecars::in_memory::InMemory;
 use crate::architecture::card::{self, Counts};
 use crate::architecture::tokenizer::back::back;
 use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PIECES_OR_BPE};

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use super::beside::SidecarFiles;
 use super::config::{self, Config};
 use super::defaults::{self, ClassDefault, DefaultValue};
 use super::gguf::Gguf;
@@ -10,6 +9,7 @@ use super::key::{self, Key};
 use super::metadata_builder::MetadataBuilder;
 use super::names;
 use super::rule::Rule;
+use super::sidecars::SidecarFiles;
 use super::tokenizer::rules::{self, TokenizerRules};
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, Result};

@@ -6,7 +6,6 @@
 //! direction; the result is a `tree` of steps per tensor, from which `reshape` builds decoders that work tile by tile.
 
 pub(crate) mod back;
-pub(crate) mod beside;
 pub(crate) mod card;
 mod change;
 mod complete;
@@ -28,6 +27,7 @@ mod restore;
 mod rope;
 mod rope_freqs;
 mod rule;
+pub(crate) mod sidecars;
 mod size;
 mod sleef;
 mod state_space;

@@ -1,4 +1,4 @@
-//! Small files of a checkpoint, read whole and within bounds.
+//! Reading small files of a checkpoint within limits.
 
 use std::io::{Error, ErrorKind, Read};
 use std::path::Path;
@@ -6,38 +6,38 @@ use std::path::Path;
 use crate::error::{AnamnesisError, Result};
 use crate::limits::Budget;
 
-/// Longest configuration or other small file read whole, in bytes.
+/// Maximum size of a configuration or another small file.
 pub(crate) const MAX_CONFIG_BYTES: u64 = 16 << 20;
-/// Longest index read, in bytes. Those of the largest models take a third.
+/// Maximum size of an index, three times that of the largest models.
 pub(super) const MAX_INDEX_BYTES: u64 = 64 << 20;
-/// Most values of an index, which has one for each tensor.
+/// Maximum number of JSON values in an index, which has one per tensor.
 pub(super) const MAX_INDEX_VALUES: usize = 1 << 20;
-/// Most values of any other JSON file that is read whole.
+/// Maximum number of JSON values in any other file.
 pub(crate) const MAX_JSON_VALUES: usize = 1 << 21;
 
-/// The text of an index, which must be there.
+/// The text of an index; a missing file is an error.
 pub(super) fn read_index(path: &Path) -> Result<Vec<u8>> {
     read_existing(path, MAX_INDEX_BYTES, None)
 }
 
-/// A small file of a checkpoint directory, which must be there.
+/// The content of a small file in a checkpoint directory; a missing file is an error.
 pub(crate) fn read_sidecar(directory: &Path, name: &str) -> Result<Vec<u8>> {
     read_existing(&directory.join(name), MAX_CONFIG_BYTES, None)
 }
 
-/// The content of a file that must be there.
+/// The content of a file; a missing file is an error.
 pub(crate) fn read_existing(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Vec<u8>> {
     let missing = || AnamnesisError::at_path(Error::new(ErrorKind::NotFound, "no such file"), path);
     read_bounded(path, max_bytes, budget)?.ok_or_else(missing)
 }
 
-/// Whether there is a regular file of this name, through links. A place that cannot be looked at is an error: it may hold what
-/// the checkpoint means.
+/// Whether a regular file of this name exists, following links. A path that cannot be inspected is an error, since a
+/// file there could change the meaning of the checkpoint.
 pub(crate) fn is_file(path: &Path) -> Result<bool> {
     Ok(metadata(path)?.is_some_and(|metadata| metadata.is_file()))
 }
 
-/// What the system says about a place, `None` where nothing is there.
+/// The file system's metadata of a path; `None` if it does not exist.
 pub(crate) fn metadata(path: &Path) -> Result<Option<std::fs::Metadata>> {
     match std::fs::metadata(path) {
         Ok(metadata) => Ok(Some(metadata)),
@@ -46,8 +46,8 @@ pub(crate) fn metadata(path: &Path) -> Result<Option<std::fs::Metadata>> {
     }
 }
 
-/// Refuses JSON of very many values before they are made: each takes far more memory than its two bytes of text. A value that
-/// is not the first of its list or object stands behind a comma, the first behind a bracket.
+/// Refuses JSON with too many values before parsing it: a parsed value takes far more memory than its two bytes of
+/// text. Values are counted by their preceding comma, or bracket for the first of an array or object.
 pub(crate) fn check_json_values(text: &[u8], most: usize, what: &str) -> Result<()> {
     let values = text.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
     if values > most {
@@ -57,8 +57,8 @@ pub(crate) fn check_json_values(text: &[u8], most: usize, what: &str) -> Result<
     Ok(())
 }
 
-/// The content of a file, `None` where there is none. One that is there and cannot be read is an error: what it says is not
-/// known, which is not the same as nothing. One that is too long is refused.
+/// The content of a file; `None` if it does not exist. A file that cannot be read is an error, since it may have
+/// content that matters; so is one that is too large.
 pub(crate) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Option<Vec<u8>>> {
     let at = |error| AnamnesisError::at_path(error, path);
     let found = match std::fs::symlink_metadata(path) {
@@ -70,7 +70,7 @@ pub(crate) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budg
         found => found,
     };
     let metadata = found.map_err(at)?;
-    // Never opened: a pipe would wait for a writer.
+    // Checked before opening: opening a named pipe would block until a writer appears.
     if !metadata.is_file() {
         let (kind, what) = match metadata.is_dir() {
             true => (ErrorKind::IsADirectory, "a directory, a file is needed"),

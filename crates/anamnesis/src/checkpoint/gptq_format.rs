@@ -1,4 +1,4 @@
-//! Saying how GPTQ weights store their zero points after a checkpoint was opened.
+//! Overriding the format of GPTQ zero points on an open checkpoint.
 
 use std::sync::OnceLock;
 
@@ -6,10 +6,11 @@ use super::Checkpoint;
 use crate::quant_config::GptqFormat;
 
 impl Checkpoint {
-    /// The checkpoint with its GPTQ weights read in this format, whatever its files say. See [`GptqFormat`].
+    /// Reads the GPTQ weights of this checkpoint in the given format, regardless of its configuration.
+    /// See [`GptqFormat`].
     #[must_use]
     pub fn with_gptq_format(mut self, format: GptqFormat) -> Self {
-        self.beside.set_gptq_format(format);
+        self.sidecars.set_gptq_format(format);
         self.claimed = OnceLock::new();
         self
     }

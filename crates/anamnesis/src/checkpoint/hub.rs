@@ -1,4 +1,4 @@
-//! Models by their name on the Hugging Face Hub, found in the local cache. The network is never asked.
+//! Models of the Hugging Face Hub in the local cache, by name. There is no network access.
 //!
 //! ```text
 //! hf:org/name            the snapshot that the branch `main` was when it was downloaded
@@ -15,30 +15,31 @@ use std::path::{Path, PathBuf};
 use super::files;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 
-/// What names of the cache begin with.
+/// The prefix of cached model names.
 pub(super) const SCHEME: &str = "hf:";
 const DEFAULT_REVISION: &str = "main";
-/// Fewest digits a shortened commit hash may have.
+/// Minimum length of an abbreviated commit hash.
 const MIN_PREFIX_DIGITS: usize = 7;
-/// Digits of a commit hash, SHA-1 or SHA-256.
+/// Lengths of a commit hash, SHA-1 or SHA-256.
 const HASH_DIGITS: [usize; 2] = [40, 64];
-/// Longest name or revision, in bytes.
+/// Maximum length of a name or revision, in bytes.
 const MAX_PART_BYTES: usize = 255;
 
 /// The directory of a model in the local cache.
 ///
 /// # Errors
-/// `Request` where `spec` is not of the form `hf:org/name@revision`, `Io` where the cache does not hold the model.
+/// `Request` if `spec` is not of the form `hf:org/name@revision`, `Io` if the model is not in the cache.
 pub(crate) fn resolve_hub(spec: &str) -> Result<PathBuf> {
     let spec = Spec::parse(spec)?;
     let root = cache_root(&|key| std::env::var_os(key), std::env::home_dir()).ok_or_else(|| {
-        let text = "the Hugging Face cache is nowhere: neither HF_HUB_CACHE nor HF_HOME nor a home directory is set";
+        let text =
+            "the Hugging Face cache cannot be located: neither HF_HUB_CACHE nor HF_HOME nor a home directory is set";
         AnamnesisError::Io(Error::new(ErrorKind::NotFound, text))
     })?;
     spec.find_in(&root)
 }
 
-/// Where the cache is, by the same rules as the Hub's own library.
+/// The cache directory, by the rules of `huggingface_hub`.
 fn cache_root(variable: &dyn Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     let path = |key: &str| {
         let value = PathBuf::from(variable(key).filter(|value| !value.is_empty())?);
@@ -97,7 +98,7 @@ impl<'a> Spec<'a> {
             }
             Err(error) => return Err(AnamnesisError::at_path(error, &snapshot)),
         };
-        // Through links: a snapshot whose blobs are gone has none either.
+        // Links are followed: a snapshot whose blobs are missing counts as empty.
         for entry in entries {
             let entry = entry.map_err(|error| AnamnesisError::at_path(error, &snapshot))?;
             if files::is_file(&entry.path())? {
@@ -107,7 +108,7 @@ impl<'a> Spec<'a> {
         Err(self.missing(&snapshot, "this snapshot has no files"))
     }
 
-    /// The commit that a branch or tag stands for, `None` where there is no such branch or tag.
+    /// The commit of a branch or tag; `None` if it does not exist.
     fn commit_of_ref(&self, refs: &Path) -> Result<Option<String>> {
         let path = refs.join(self.revision);
         if !files::is_file(&path)? {
@@ -157,7 +158,7 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// The Hub's own rules for names; `--` is what separates the parts of a cached model's folder.
+/// The Hub's rules for names; `--` is excluded because it separates the parts of a cache folder's name.
 fn is_repository_part(part: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     !part.is_empty()
@@ -169,7 +170,7 @@ fn is_repository_part(part: &str) -> bool {
         && !part.ends_with(['.', '-'])
 }
 
-/// The rules of Git for a part of a branch's name, as far as they keep it one name inside `refs`.
+/// Git's rules for a component of a branch name, restricted to names that stay inside `refs`.
 fn is_revision_part(part: &str) -> bool {
     let refused = |c: char| c.is_control() || c.is_whitespace() || "\\:*?\"<>|~^[".contains(c);
     !part.is_empty() && !part.starts_with(['.', '-']) && !part.contains("..") && !part.contains(refused)
@@ -191,7 +192,7 @@ mod tests {
     const FIRST: &str = "0123456789abcdef0123456789abcdef01234567";
     const SECOND: &str = "0123456aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
-    /// A cache with one model of two snapshots; `main` is the first, the tag `v/2` the second.
+    /// A cache with one model and two snapshots: `main` refers to the first, the tag `v/2` to the second.
     fn cache() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let repository = root.path().join("models--org--name");
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_the_command_that_fetches_it() {
+    fn a_missing_model_is_reported_with_the_command_that_downloads_it() {
         let root = cache();
         let text = not_found(root.path(), "hf:org/other");
         assert!(text.contains("models--org--other: ") && text.contains("`hf download org/other`"), "{text}");

@@ -1,4 +1,4 @@
-//! The index of a sharded checkpoint: which file holds which tensor.
+//! The index of a sharded checkpoint, which maps tensors to files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,29 +10,29 @@ use super::names::TORCH_INDEX_FILE;
 use crate::catalog::Catalog;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// What an index says.
+/// A parsed index.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     /// Tensor name to file name.
     pub weight_map: BTreeMap<String, String>,
-    /// Bytes of all tensors.
+    /// Total size of all tensors in bytes.
     pub total_size: Option<u64>,
 }
 
 impl Index {
-    /// Parses an index; `name` is the file's, for messages.
+    /// Parses an index; `name` is its file name, for error messages.
     pub(super) fn parse(text: &[u8], name: &str) -> Result<Self> {
         check_json_values(text, MAX_INDEX_VALUES, name)?;
         serde_json::from_slice(text).map_err(|error| AnamnesisError::parse(format!("{name} is not an index: {error}")))
     }
 
-    /// The files it names, each once.
+    /// The files it refers to, without duplicates.
     pub(super) fn files(&self) -> Vec<String> {
         let files: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
         files.into_iter().map(str::to_owned).collect()
     }
 
-    /// Tensors of the files that the index does not list; loaders pass over them.
+    /// A message about tensors that the index does not list, which loaders ignore.
     pub(super) fn unlisted(&self, catalog: &Catalog, name: &str) -> Option<String> {
         let mut unlisted = catalog.iter().filter(|(_, tensor)| !self.weight_map.contains_key(&tensor.name));
         let first = unlisted.next()?.1;
@@ -41,7 +41,7 @@ impl Index {
         Some(format!("{name} does not list tensor {}{others}", quoted(&first.name)))
     }
 
-    /// Where the index and the files disagree. `files` are the names of the catalog's files in its order.
+    /// Contradictions between the index and the files. `files` are the names of the catalog's files in order.
     pub(super) fn problems(&self, catalog: &Catalog, files: &[String], name: &str) -> Vec<AnamnesisError> {
         let mut problems = Vec::new();
         let mut bytes = 0u64;
@@ -62,10 +62,10 @@ impl Index {
                 ))),
             }
         }
-        // Tensors that share their bytes are counted once by the library that writes such an index for PyTorch files.
+        // For PyTorch files, transformers counts tensors that share storage once.
         let counts_all = name != TORCH_INDEX_FILE;
         if let Some(total) = self.total_size.filter(|&total| counts_all && problems.is_empty() && total != bytes) {
-            let why = format!("{name} says the tensors take {total} bytes, they take {bytes}");
+            let why = format!("{name} has a total_size of {total} bytes, the tensors take {bytes}");
             problems.push(AnamnesisError::parse(why));
         }
         problems
@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for IndexVisitor {
                 "metadata" => {
                     let metadata: serde_json::Value = map.next_value()?;
                     let total = &metadata["total_size"];
-                    // Some writers use floats.
+                    // Some writers store the size as a float.
                     let whole =
                         |size: f64| (size >= 0.0 && size.fract() == 0.0 && size < 2f64.powi(53)).then_some(size as u64);
                     index.total_size = total.as_u64().or_else(|| total.as_f64().and_then(whole));
@@ -114,7 +114,7 @@ impl<'de> Visitor<'de> for IndexVisitor {
     }
 }
 
-/// A map of strings that refuses a key that occurs twice.
+/// A map of strings in which a duplicate key is an error.
 struct UniqueMap(BTreeMap<String, String>);
 
 impl<'de> Deserialize<'de> for UniqueMap {

@@ -1,8 +1,8 @@
-//! The files an index names, kept inside their checkpoint.
+//! Resolving file names from an index without leaving the checkpoint's directory.
 //!
-//! An index is data that came from elsewhere: the names in it may not lead out of the directory it stands in, neither by
-//! their spelling nor through a symbolic link. The one exception is the cache of the Hugging Face Hub, whose snapshots are
-//! links into the `blobs` folder of the same repository:
+//! An index is untrusted: its file names must not lead out of its directory, neither by their spelling nor through a
+//! symbolic link. The one exception is the cache of the Hugging Face Hub, whose snapshots are links into the `blobs`
+//! folder of the same repository:
 //!
 //! ```text
 //! models--org--name/blobs/1f2e…                             the bytes
@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// The path of the file an index in `directory` calls `name`, for opening.
+/// The path of the file that an index in `directory` refers to as `name`.
 ///
 /// # Errors
-/// `Parse` where the name leads out of the directory, `Io` where there is no such file.
+/// `Parse` if the name leads out of the directory, `Io` if the file does not exist.
 pub(crate) fn file_inside(directory: &Path, name: &str) -> Result<PathBuf> {
-    if let Some(why) = objection(name) {
+    if let Some(why) = spelling_fault(name) {
         return Err(AnamnesisError::parse(format!("the index names the file {}, which {why}", quoted(name))));
     }
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
@@ -39,9 +39,9 @@ pub(crate) fn file_inside(directory: &Path, name: &str) -> Result<PathBuf> {
     Err(AnamnesisError::parse(format!("the file {name} named by the index is a link that leaves its directory {home}")))
 }
 
-/// What is wrong with the spelling of a name, whatever is on the disk. The rules are those of every system at once, so
-/// that a checkpoint is read alike everywhere.
-fn objection(name: &str) -> Option<&'static str> {
+/// Why the spelling of a file name is refused. The rules are those of all operating systems combined, so that a
+/// checkpoint is read alike on each.
+fn spelling_fault(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         return Some("is empty");
     }
@@ -51,10 +51,10 @@ fn objection(name: &str) -> Option<&'static str> {
     if name.contains(['\\', ':', '\0']) {
         return Some("contains a character that names of files inside a checkpoint cannot have");
     }
-    name.split('/').any(|part| matches!(part, "" | "." | "..")).then_some("does not name a file plainly")
+    name.split('/').any(|part| matches!(part, "" | "." | "..")).then_some("is not a plain relative file name")
 }
 
-/// The `blobs` folder beside the snapshot that a canonical directory is, or lies in.
+/// The `blobs` folder of the Hub snapshot that a canonical directory is, or is part of.
 fn blobs_of(directory: &Path) -> Option<PathBuf> {
     directory.ancestors().find_map(|snapshot| {
         let snapshots = snapshot.parent()?;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_are_refused_before_the_disk_is_asked() {
+    fn names_that_leave_the_directory_are_refused_without_disk_access() {
         let nowhere = Path::new("no/such/directory");
         for name in [
             "",

@@ -1,4 +1,4 @@
-//! Files of a checkpoint that are not its weights, by their names.
+//! Files of a checkpoint directory that are not weights, recognised by name.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::container::OpenOptions;
 use crate::error::{AnamnesisError, FileKind, Result};
 use crate::limits::is_caller_limit;
 
-/// What such files are, where their names are always the same.
+/// Fixed file names, with the kind and a description of each file.
 const NAMES: [(&str, FileKind, &str); 17] = {
     use FileKind::{Json, SentencePiece, Text, TrainingState};
     [
@@ -29,7 +29,7 @@ const NAMES: [(&str, FileKind, &str); 17] = {
         ("scaler.pt", TrainingState, "the state of a gradient scaler"),
     ]
 };
-/// How the names of files begin that keep the random numbers of a training run, one for each process.
+/// Prefix of the files with the random generator states of a training run, one per process.
 const RANDOM_STATE: &str = "rng_state";
 
 fn known(name: &str) -> Option<(FileKind, &'static str)> {
@@ -42,13 +42,13 @@ fn known_path(path: &Path) -> Option<(FileKind, &'static str)> {
     known(path.file_name()?.to_str()?)
 }
 
-/// Whether a file of this name is what training leaves beside a model.
+/// Whether a file of this name is training state, such as that of an optimizer.
 pub(super) fn is_training_state(name: &str) -> bool {
     known(name).is_some_and(|(kind, _)| kind == FileKind::TrainingState)
 }
 
-/// Refuses what training leaves beside a model: it may hold tensors, but not those of a model. Who asks for everything, or for
-/// one part by its name, gets it.
+/// Refuses training state, whose tensors are not those of a model, unless the caller asks for all tensors or for
+/// one part by name.
 pub(super) fn refuse(path: &Path, options: &OpenOptions) -> Result<()> {
     match known_path(path) {
         Some((kind @ FileKind::TrainingState, what)) if !options.all && options.select.is_none() => {
@@ -58,11 +58,11 @@ pub(super) fn refuse(path: &Path, options: &OpenOptions) -> Result<()> {
     }
 }
 
-/// The error of opening a file, with what the file is by its name where that is known.
+/// Adds a description of the file to an error of opening it, if its name is known.
 pub(super) fn explain(error: AnamnesisError, path: &Path) -> AnamnesisError {
     let Some((by_name, what)) = known_path(path) else { return error };
     match error {
-        // What holds any text needs a name to be something.
+        // JSON and text could be anything; only the file name identifies them.
         AnamnesisError::NotAModel { kind: kind @ (FileKind::Json | FileKind::Text), detail } if kind == by_name => {
             AnamnesisError::not_a_model(kind, format!("{detail}, {what}"))
         }

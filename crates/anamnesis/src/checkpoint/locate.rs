@@ -1,38 +1,38 @@
-//! From what a user names to the files it means: one file, a directory, an index, one shard of a set, or a model of a
-//! local store.
+//! Resolving the user's path to files: one file, a directory, an index, one shard of a set, or a model
+//! of a local store.
 
 use std::path::{Path, PathBuf};
 
 use super::index::Index;
-use super::names::{INDEX_END, INDEX_FILE, Numbered, TORCH_INDEX_FILE, is_named_as, one_model, several};
+use super::names::{INDEX_END, INDEX_FILE, Numbered, TORCH_INDEX_FILE, is_named_as, one_model, several_models};
 use super::{Origin, files, hub, inside, ollama, torch};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
 
-/// The files behind an input.
+/// The files of an input.
 #[derive(Debug)]
 pub(super) enum Located {
-    /// A file by itself.
+    /// A single file.
     File(PathBuf),
     /// The files of a checkpoint directory.
     Set(Set),
 }
 
-/// The files of a checkpoint directory, by name, in order.
+/// The files of a checkpoint directory, by name, sorted.
 #[derive(Debug)]
 pub(super) struct Set {
     pub directory: PathBuf,
     pub files: Vec<String>,
-    /// The index that names them, and its own name.
+    /// The index that lists them, with its file name.
     pub index: Option<(String, Index)>,
 }
 
-/// Whether `path` names a model of a local store and no place in the file system.
+/// Whether `path` is the name of a model in a local store and not a file system path.
 pub(crate) fn is_in_store(path: &Path) -> bool {
     Origin::of(path).is_store()
 }
 
-/// The file or directory that a user names, be it one of a local store.
+/// The file or directory of a path or of a model name in a local store.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     match path.to_str() {
         Some(spec) if spec.starts_with("hf:") => hub::resolve_hub(spec),
@@ -41,8 +41,8 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Finds the files that `path` means. `hf:org/name` is looked up in the local Hugging Face cache, `ollama:name` in the local
-/// Ollama store.
+/// Finds the files of `path`. `hf:org/name` is looked up in the local Hugging Face cache, `ollama:name` in the
+/// local Ollama store.
 pub(super) fn locate(path: &Path) -> Result<Located> {
     match Origin::of(path) {
         Origin::HubCache { spec } => return directory(&hub::resolve_hub(&spec)?),
@@ -121,19 +121,19 @@ fn directory(directory: &Path) -> Result<Located> {
     }
 }
 
-/// A directory with GGUF files: one model, of one file or of several parts.
+/// A directory of GGUF files, which must be one model, in one file or split into parts.
 fn gguf_directory(directory: &Path, names: &[String]) -> Result<Located> {
     let files: Vec<_> = names.iter().filter(|name| is_named_as(name, Format::Gguf)).collect();
     let Some(first) = files.first() else {
         return Err(AnamnesisError::NoWeights { directory: directory.to_path_buf() });
     };
-    // Of a split model the first part stands for all: names are in order, so parts follow each other.
+    // The first part represents a split model; names are sorted, so its other parts follow.
     let is_part_of =
         |name: &str, other: &str| Numbered::parse(name).is_some_and(|part| Numbered::parse(other) == Some(part));
     let starts_model = |index: usize| index == 0 || !is_part_of(files[index - 1], files[index]);
     let models: Vec<_> = (0..files.len()).filter(|&index| starts_model(index)).map(|index| files[index]).collect();
     if models.len() > 1 {
-        return Err(several(directory, &models));
+        return Err(several_models(directory, &models));
     }
     match Numbered::parse(first) {
         None => Ok(Located::File(directory.join(first))),
@@ -144,21 +144,21 @@ fn gguf_directory(directory: &Path, names: &[String]) -> Result<Located> {
     }
 }
 
-/// How many GGUF files stand in the directory of a checkpoint that is not made of them.
-pub(super) fn ggufs_beside(set: &Set) -> usize {
+/// The number of GGUF files in the directory of a checkpoint of another format.
+pub(super) fn unrelated_gguf_count(set: &Set) -> usize {
     if set.files.iter().any(|name| is_named_as(name, Format::Gguf)) {
         return 0;
     }
     file_names(&set.directory).map_or(0, |names| names.iter().filter(|name| is_named_as(name, Format::Gguf)).count())
 }
 
-/// The names of the regular files in a directory, in order.
+/// The names of the regular files in a directory, sorted.
 pub(super) fn file_names(directory: &Path) -> Result<Vec<String>> {
     let at = |error| AnamnesisError::at_path(error, directory);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(at)? {
         let entry = entry.map_err(at)?;
-        // A name that is no text is none that a checkpoint has.
+        // No checkpoint file has a name that is not UTF-8.
         if let Some(name) = entry.file_name().to_str()
             && files::is_file(&entry.path())?
         {

@@ -1,4 +1,4 @@
-//! What a checkpoint says about itself besides its tensors.
+//! The metadata of a checkpoint.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,14 @@ use crate::error::Result;
 use crate::limits::Budget;
 
 impl Checkpoint {
-    /// The metadata: of GGUF with its types, in the order of the file; of safetensors the text of `__metadata__`, by key. Empty
-    /// where there is none. Of a split model, the first part that has a key speaks for all.
+    /// The metadata: for GGUF typed and in file order, for safetensors the strings of `__metadata__` by key; otherwise
+    /// empty. For a split model, the first part that has a key determines its value.
     ///
-    /// Opening keeps no long values, so that they are read from the file here.
+    /// Long values are not kept when a file is opened, so they are read here.
     ///
     /// # Errors
-    /// `Io` where the file cannot be read again, `LimitExceeded` where the values pass the limits given at opening.
+    /// `Io` if the file cannot be read again, `LimitExceeded` if the values exceed the limits that the checkpoint
+    /// was opened with.
     pub fn metadata(&self) -> Result<Vec<(String, MetadataValue)>> {
         if self.catalog.unread_metadata == 0 {
             return Ok(self.catalog.metadata.clone().into_iter().flatten().collect());
@@ -29,7 +30,7 @@ impl Checkpoint {
         Ok(all)
     }
 
-    /// The metadata by key, where the files have any.
+    /// The metadata by key, if the files have any.
     pub(crate) fn all_metadata(&self) -> Result<Option<Metadata>> {
         match self.catalog.unread_metadata {
             0 => Ok(self.catalog.metadata.clone()),

@@ -1,7 +1,6 @@
-//! Opening an input: which format it is, its catalog, and what the files beside it say.
+//! Opening an input: its format, its catalog and its sidecars.
 
 mod adapter;
-mod beside;
 mod files;
 mod gptq_format;
 mod hub;
@@ -16,6 +15,7 @@ mod ollama;
 mod only;
 mod origin;
 mod parts;
+mod sidecars;
 mod torch;
 
 use std::collections::HashSet;
@@ -33,8 +33,8 @@ use crate::limits::{Budget, ParseLimits};
 use crate::quant_config::{DOCUMENTS, Markers, QuantConfig};
 use crate::scheme::{self, Claimed, Leftover, ModelClass, Prepared, Recipe, TensorRole, Weight};
 
-use beside::Sidecars;
 use locate::{Located, Set, locate};
+use sidecars::Sidecars;
 
 pub(crate) use files::{
     MAX_CONFIG_BYTES, MAX_JSON_VALUES, check_json_values, is_file, metadata, read_bounded, read_existing, read_sidecar,
@@ -45,9 +45,9 @@ pub(crate) use markers::ENTRY as MARKERS;
 pub use ollama::resolve_ollama_model;
 pub use origin::Origin;
 
-/// A model's tensors, wherever they are stored: the input of every operation.
+/// The tensors of a model, in any format and storage: the input of every operation.
 ///
-/// Opening reads headers, the configuration beside them, and small tensors that describe others; no weights.
+/// Opening reads headers, configurations, and small tensors that describe others, but no weights.
 ///
 /// ```no_run
 /// use anamnesis::{Checkpoint, ParseLimits, RememberOptions, TargetDtype};
@@ -58,41 +58,41 @@ pub use origin::Origin;
 /// # Ok::<(), anamnesis::AnamnesisError>(())
 /// ```
 pub struct Checkpoint {
-    /// Shared with the plans made of it.
+    /// Shared with the plans made from it.
     pub(crate) sources: Arc<Vec<Box<dyn Source>>>,
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) catalog: Arc<Catalog>,
-    /// What the schemes claim, once it is asked for.
+    /// The claims of the schemes, computed on first use.
     claimed: OnceLock<Claimed>,
     pub(crate) limits: ParseLimits,
-    /// Of all its files.
+    /// Total size of all its files.
     bytes: u64,
     format: Format,
-    beside: Sidecars,
+    sidecars: Sidecars,
     set: Option<Set>,
     origin: Origin,
-    /// Whether tensors were left out on purpose.
+    /// Whether the caller left out tensors.
     is_partial: bool,
-    /// Whether what looks packed and belongs to no weight is plain data.
+    /// Whether tensors that look packed but belong to no weight are plain data instead of errors.
     allow_unclaimed: bool,
-    /// Whether all tensors are plain data.
+    /// Whether all tensors are treated as plain data.
     plain: bool,
     rounding: Rounding,
 }
 
 impl Checkpoint {
-    /// Opens what a user names: a file, a checkpoint directory, an index, one shard of a set, or a model in the local
-    /// Hugging Face cache (`hf:org/name`, `hf:org/name@revision`) or Ollama store (`ollama:name:tag`); with the configuration
-    /// that stands beside it.
+    /// Opens a file, a checkpoint directory, an index, one shard of a set, or a model in the local Hugging Face cache
+    /// (`hf:org/name`, `hf:org/name@revision`) or Ollama store (`ollama:name:tag`), together with the configuration
+    /// in its directory.
     ///
     /// # Errors
-    /// `Io` where a file cannot be read, `Parse` where one is malformed, `Unsupported` where its format is not read,
-    /// `LimitExceeded` where it asks for more than `limits` allow.
+    /// `Io` if a file cannot be read, `Parse` if one is malformed, `Unsupported` if its format is not supported,
+    /// `LimitExceeded` if it needs more than `limits` allow.
     pub fn open(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Self> {
         Self::open_with(path, &OpenOptions::new().with_limits(limits.clone()))
     }
 
-    /// [`open`](Self::open) with a say in what the file leaves open.
+    /// [`open`](Self::open) with options.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -112,7 +112,7 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// Opens one file by itself, even where it is one shard of a set.
+    /// Opens a single file, even if it is one shard of a set.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -120,7 +120,7 @@ impl Checkpoint {
         Self::open_file_with(path, &OpenOptions::new().with_limits(limits.clone()))
     }
 
-    /// [`open_file`](Self::open_file) with a say in what the file leaves open.
+    /// [`open_file`](Self::open_file) with options.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -131,11 +131,11 @@ impl Checkpoint {
         let alone = path.file_name().map(|name| name.to_string_lossy());
         let mut markers = Markers::default();
         markers::read(&catalog, &*source, &mut budget, &mut markers)?;
-        let beside =
+        let sidecars =
             Sidecars::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &catalog, options, &mut budget)?;
-        let beside = beside.with_markers(markers, &catalog);
+        let sidecars = sidecars.with_markers(markers, &catalog);
         let files = Files { sources: vec![source], paths: vec![path.to_path_buf()], catalog, bytes, format };
-        Self::assemble(files, beside, None, Origin::File(path.to_path_buf()), options)
+        Self::assemble(files, sidecars, None, Origin::File(path.to_path_buf()), options)
     }
 
     fn open_set(set: Set, options: &OpenOptions) -> Result<Self> {
@@ -160,22 +160,22 @@ impl Checkpoint {
         let format = format.ok_or_else(|| AnamnesisError::NoWeights { directory: set.directory.clone() })?;
         parts::check_set(&catalogs, &set.files)?;
         let catalog = Catalog::merge(catalogs, &set.files)?;
-        let beside =
+        let sidecars =
             Sidecars::read(&set.directory, None, &catalog, options, &mut budget)?.with_markers(markers, &catalog);
         let files = Files { sources, paths, catalog, bytes, format };
         let origin = Origin::Directory(set.directory.clone());
-        Self::assemble(files, beside, Some(set), origin, options)
+        Self::assemble(files, sidecars, Some(set), origin, options)
     }
 
-    /// Takes the bytes of one file. There is nothing beside them, so configuration is not known.
+    /// Opens a file in memory. It has no directory, so no configuration is read.
     ///
     /// # Errors
-    /// As [`open`](Self::open); the whole input counts as one buffer.
+    /// As [`open`](Self::open); the input as a whole counts as one buffer.
     pub fn from_bytes(bytes: Vec<u8>, limits: &ParseLimits) -> Result<Self> {
         Self::from_bytes_with(bytes, &OpenOptions::new().with_limits(limits.clone()))
     }
 
-    /// [`from_bytes`](Self::from_bytes) with a say in what the file leaves open, such as its configuration.
+    /// [`from_bytes`](Self::from_bytes) with options, such as the configuration.
     ///
     /// # Errors
     /// As [`from_bytes`](Self::from_bytes).
@@ -185,7 +185,7 @@ impl Checkpoint {
         Self::read(Box::new(BytesSource(bytes)), Origin::Bytes, options, &mut budget)
     }
 
-    /// Takes any reader that can seek. Only what is needed is read, when it is needed; workers take turns.
+    /// Opens a file through a reader with `Seek`. Bytes are read when needed; worker threads take turns.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -193,7 +193,7 @@ impl Checkpoint {
         Self::from_reader_with(reader, &OpenOptions::new().with_limits(limits.clone()))
     }
 
-    /// [`from_reader`](Self::from_reader) with a say in what the file leaves open, such as its configuration.
+    /// [`from_reader`](Self::from_reader) with options, such as the configuration.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -201,7 +201,7 @@ impl Checkpoint {
         Self::read(Box::new(ReaderSource::new(reader)?), Origin::Reader, options, &mut Budget::new(&options.limits))
     }
 
-    /// Takes bytes that are read at any place, by several threads at once. Only what is needed is read, when it is needed.
+    /// Opens a file through positioned reads, which several threads can do at once. Bytes are read when needed.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -215,15 +215,15 @@ impl Checkpoint {
         parts::note_shard(&mut catalog, "");
         let mut markers = Markers::default();
         markers::read(&catalog, &*source, budget, &mut markers)?;
-        let beside = Sidecars::given(&catalog, options, budget)?.with_markers(markers, &catalog);
+        let sidecars = Sidecars::from_options(&catalog, options, budget)?.with_markers(markers, &catalog);
         let files = Files { sources: vec![source], paths: Vec::new(), catalog, bytes, format };
-        Self::assemble(files, beside, None, origin, options)
+        Self::assemble(files, sidecars, None, origin, options)
     }
 
-    /// A checkpoint of files that were read, with the weights that were asked for only.
+    /// Assembles a checkpoint from files whose headers were read, restricted to the selected weights.
     fn assemble(
         files: Files,
-        beside: Sidecars,
+        sidecars: Sidecars,
         set: Option<Set>,
         origin: Origin,
         options: &OpenOptions,
@@ -237,7 +237,7 @@ impl Checkpoint {
             limits: options.limits.clone(),
             bytes,
             format,
-            beside,
+            sidecars,
             set,
             origin,
             is_partial: false,
@@ -251,7 +251,7 @@ impl Checkpoint {
         }
     }
 
-    /// What the schemes claim of the catalog.
+    /// The claims of the schemes on the catalog.
     pub(crate) fn claimed(&self) -> &Claimed {
         self.claimed.get_or_init(|| self.claim())
     }
@@ -263,14 +263,14 @@ impl Checkpoint {
         plain.map(|((_, tensor), _)| tensor)
     }
 
-    /// The tensor of this name, where it is plain data.
+    /// The tensor of this name, if it is plain data.
     pub(crate) fn plain_tensor(&self, name: &str) -> Option<&StoredTensor> {
         let id = self.catalog.find(name)?;
         let is_plain = self.claimed().roles.get(id.index()) == Some(&TensorRole::Passthrough);
         is_plain.then(|| self.catalog.get(id))
     }
 
-    /// The decoder of a weight, whose small companions are read here.
+    /// The decoder of a weight. Small companions are read here.
     pub(crate) fn prepare(&self, weight: &Weight) -> Result<Prepared> {
         prepare(&self.catalog, &self.sources, weight)
     }
@@ -281,29 +281,29 @@ impl Checkpoint {
             false => scheme::claim(
                 &self.catalog,
                 self.quant_config(),
-                &|name| self.beside.elsewhere(name),
+                &|name| self.sidecars.location_hint(name),
                 self.allow_unclaimed,
                 self.rounding,
             ),
         };
         let index = self.set.as_ref().filter(|_| !self.is_partial).and_then(|set| Some((set, set.index.as_ref()?)));
         let index_problems = index.map(|(set, (name, index))| index.problems(&self.catalog, &set.files, name));
-        let problems = self.beside.problems().chain(index_problems.into_iter().flatten());
+        let problems = self.sidecars.problems().chain(index_problems.into_iter().flatten());
         claimed.problems.splice(0..0, problems);
         claimed
     }
 
-    /// What kind of model it is, as its configuration says.
+    /// The class of the model, according to its configuration.
     pub(crate) fn model_class(&self) -> ModelClass<'_> {
         ModelClass::of(self.quant_config().model_types())
     }
 
-    /// What its configuration says about the quantisation.
+    /// The quantisation part of its configuration.
     pub(crate) fn quant_config(&self) -> &QuantConfig {
-        self.beside.config()
+        self.sidecars.config()
     }
 
-    /// By whose arithmetic its weights are decoded.
+    /// Whether weights are decoded with their library's arithmetic or with a single rounding.
     pub(crate) const fn rounding(&self) -> Rounding {
         self.rounding
     }
@@ -314,26 +314,26 @@ impl Checkpoint {
         &self.origin
     }
 
-    /// Bytes of all files that hold the tensors, as they are stored.
+    /// Total size of the files that hold the tensors.
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The directory of a checkpoint that was opened whole.
+    /// The directory of a checkpoint that was opened as a whole.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
         self.set.as_ref().map(|set| set.directory.as_path())
     }
 
-    /// The files of a checkpoint that was opened whole, with their names inside its directory.
+    /// The files of a checkpoint that was opened as a whole, with their names inside its directory.
     pub(crate) fn input_files(&self) -> impl Iterator<Item = (&str, &Path)> {
         let names = self.set.iter().flat_map(|set| set.files.iter().map(String::as_str));
         names.zip(self.paths.iter().map(PathBuf::as_path))
     }
 
-    /// How many files of a checkpoint's directory are not its weights, hidden ones aside; none where one file was cut.
-    pub(crate) fn files_beside(&self) -> Result<usize> {
+    /// The number of sidecars in a checkpoint's directory, without hidden files; 0 for a split GGUF file.
+    pub(crate) fn sidecar_count(&self) -> Result<usize> {
         let Some(set) = self.set.as_ref().filter(|_| !self.format.parts_are_one_file()) else { return Ok(0) };
         let names = locate::file_names(&set.directory)?;
         let weights: HashSet<&str> = set.files.iter().map(String::as_str).chain(self.index_name()).collect();
@@ -341,12 +341,12 @@ impl Checkpoint {
         Ok(names.iter().filter(|name| !name.starts_with('.') && !is_weight(name)).count())
     }
 
-    /// The name of the index of a checkpoint that has one.
+    /// The name of the checkpoint's index, if it has one.
     pub(crate) fn index_name(&self) -> Option<&str> {
         Some(self.set.as_ref()?.index.as_ref()?.0.as_str())
     }
 
-    /// The configuration files that stand beside the weights.
+    /// The configuration files in its directory.
     pub(crate) fn config_files(&self) -> Result<Vec<(String, PathBuf)>> {
         let mut found = Vec::new();
         for (name, directory) in DOCUMENTS.into_iter().zip(self.directory().into_iter().cycle()) {
@@ -358,38 +358,38 @@ impl Checkpoint {
         Ok(found)
     }
 
-    /// What the configuration says about the quantisation, one line per document, for people.
+    /// Descriptions of the configured quantisation, one line per configuration file, for display.
     #[must_use]
     pub fn evidence(&self) -> Vec<String> {
         self.quant_config().evidence()
     }
 
-    /// What is unusual about a checkpoint without being wrong, for people: what else its directory holds, what is
-    /// doubtful about a weight, and what was taken as plain data although it looks packed.
+    /// Remarks on a valid checkpoint, for display: unrelated files in its directory, doubts about a weight, and tensors
+    /// that look packed but are treated as plain data.
     #[must_use]
     pub fn oddities(&self) -> Vec<String> {
-        let beside = self.set.as_ref().map_or_else(Vec::new, |set| self.odd_beside(set));
+        let in_directory = self.set.as_ref().map_or_else(Vec::new, |set| self.directory_oddities(set));
         let notes = self.claimed().notes.iter().cloned();
-        beside.into_iter().chain(notes).chain(self.unclaimed().iter().map(Leftover::to_string)).collect()
+        in_directory.into_iter().chain(notes).chain(self.unclaimed().iter().map(Leftover::to_string)).collect()
     }
 
-    /// The tensors that look like parts of quantised weights and belong to none. They are problems, or
-    /// [plain data](Self::unclaimed) where the caller says so.
+    /// The tensors that look like parts of quantised weights but belong to none. They are errors, or [plain
+    /// data](Self::unclaimed) if the caller allows it.
     #[must_use]
     pub fn leftovers(&self) -> &[Leftover] {
         &self.claimed().leftovers
     }
 
-    /// The same tensors where they are plain data, by [`OpenOptions::with_allow_unclaimed`]; otherwise there are none.
+    /// The same tensors if they are plain data, by [`OpenOptions::with_allow_unclaimed`]; otherwise empty.
     #[must_use]
     pub fn unclaimed(&self) -> &[Leftover] {
         if self.allow_unclaimed { self.leftovers() } else { &[] }
     }
 
-    fn odd_beside(&self, set: &Set) -> Vec<String> {
+    fn directory_oddities(&self, set: &Set) -> Vec<String> {
         let index = set.index.as_ref();
         let unlisted = index.and_then(|(name, index)| index.unlisted(&self.catalog, name));
-        let ggufs = match locate::ggufs_beside(set) {
+        let ggufs = match locate::unrelated_gguf_count(set) {
             0 => None,
             1 => Some("a GGUF file in the directory is not part of this checkpoint; name it to open it".to_owned()),
             many => {
@@ -397,11 +397,11 @@ impl Checkpoint {
             }
         };
         let modules = self.catalog.iter().filter_map(|(_, tensor)| Some(tensor.name.rsplit_once('.')?.0));
-        let unused = self.beside.config().unused_groups(&modules.collect::<Vec<_>>());
+        let unused = self.sidecars.config().unused_groups(&modules.collect::<Vec<_>>());
         unlisted.into_iter().chain(ggufs).chain(unused).collect()
     }
 
-    /// What is wrong with the bytes of its files by the checksums they carry, for people. Reads everything where there are any.
+    /// Checksum errors in its files, for display. Reads all bytes if there are checksums.
     pub(crate) fn damage(&self) -> Result<Vec<String>> {
         let mut damage = Vec::new();
         for path in &self.paths {
@@ -410,7 +410,7 @@ impl Checkpoint {
         Ok(damage)
     }
 
-    /// The same of the bytes of one of its files.
+    /// Checksum errors in one of its files.
     pub(crate) fn damage_of(&self, file: &dyn Source) -> Result<Vec<String>> {
         container::of(self.format).damage(file, &mut Budget::new(&self.limits))
     }
@@ -421,41 +421,41 @@ impl Checkpoint {
         self.format
     }
 
-    /// What the format tells besides the tensors; `None` where that is nothing.
+    /// Properties of the file beyond its tensors; `None` if the format has none.
     #[must_use]
     pub fn facts(&self) -> Option<&Facts> {
         self.catalog.facts.as_ref()
     }
 
-    /// What is worth knowing about how the input was read, such as what was left out.
+    /// Notes on how the input was read, such as entries that were left out.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.catalog.notes
     }
 
-    /// The files that hold the tensors; empty where the checkpoint was not opened from files.
+    /// The files that hold the tensors; empty if the checkpoint was not opened from files.
     #[must_use]
     pub fn files(&self) -> &[PathBuf] {
         &self.paths
     }
 
-    /// How many files hold the tensors.
+    /// The number of files that hold the tensors.
     #[must_use]
     pub fn file_count(&self) -> usize {
         self.sources.len()
     }
 
-    /// How many tensors are stored.
+    /// The number of stored tensors.
     #[must_use]
     pub fn tensor_count(&self) -> usize {
         self.catalog.len()
     }
 
-    /// The stored bytes of a tensor, borrowed from memory or from a memory map of the file. `None` where there is no such
-    /// tensor.
+    /// The stored bytes of a tensor, borrowed from memory or from a memory map of the file. `None` if the
+    /// tensor does not exist.
     ///
     /// # Errors
-    /// `Io` where the file cannot be mapped.
+    /// `Io` if the file cannot be mapped.
     pub fn tensor_data(&self, name: &str) -> Result<Option<std::borrow::Cow<'_, [u8]>>> {
         let Some(id) = self.catalog.find(name) else { return Ok(None) };
         let extent = self.catalog.get(id).extent;
@@ -463,7 +463,7 @@ impl Checkpoint {
         source.view(extent.offset..extent.offset + extent.bytes).map(Some)
     }
 
-    /// Reads stored bytes of a tensor into `out`, from byte `offset` of the tensor on. Nothing is mapped.
+    /// Reads stored bytes of a tensor into `out`, starting at byte `offset` of the tensor. Nothing is mapped.
     ///
     /// ```no_run
     /// use anamnesis::{Checkpoint, ParseLimits};
@@ -474,7 +474,7 @@ impl Checkpoint {
     /// ```
     ///
     /// # Errors
-    /// `Request` where there is no such tensor or it ends before `out` does, `Io` where the bytes cannot be read.
+    /// `Request` if the tensor does not exist or ends before `out` is full, `Io` if the bytes cannot be read.
     pub fn read_tensor_data(&self, name: &str, offset: u64, out: &mut [u8]) -> Result<()> {
         let unknown = || Request::UnknownTensor { name: name.to_owned() };
         let extent = self.catalog.get(self.catalog.find(name).ok_or_else(unknown)?).extent;
@@ -487,10 +487,10 @@ impl Checkpoint {
     }
 }
 
-/// The files of a checkpoint once their headers are read.
+/// The files of a checkpoint after their headers are read.
 struct Files {
     sources: Vec<Box<dyn Source>>,
-    /// Where they were opened; empty where they are not files of a file system.
+    /// Their paths; empty if they are not files of a file system.
     paths: Vec<PathBuf>,
     catalog: Catalog,
     bytes: u64,
@@ -511,10 +511,10 @@ pub(crate) fn prepare(catalog: &Catalog, sources: &[Box<dyn Source>], weight: &W
     }
 }
 
-/// Longest companion that is read whole, in bytes.
+/// Maximum size of a companion that is read as a whole.
 const MAX_PART_BYTES: u64 = 64 << 20;
 
-/// A whole part of a weight.
+/// The bytes of one part of a weight.
 fn read_part(sources: &[Box<dyn Source>], part: Extent) -> Result<Vec<u8>> {
     if part.bytes > MAX_PART_BYTES {
         let message = format!("a companion of {} bytes, {MAX_PART_BYTES} are allowed", part.bytes);
@@ -525,7 +525,7 @@ fn read_part(sources: &[Box<dyn Source>], part: Extent) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens one file, with its length, and reads its header; errors name it.
+/// Opens one file and reads its header; errors name the file.
 fn read_file(
     path: &Path,
     file: u32,

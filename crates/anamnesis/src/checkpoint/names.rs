@@ -1,4 +1,4 @@
-//! How the files of a checkpoint are named: its indices, and the numbered shards of a set.
+//! File names of checkpoints: indexes, and the numbered shards of a set.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,26 +7,26 @@ use super::inside;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// What shards of a distributed checkpoint are called in messages.
+/// The name of distributed checkpoints in messages.
 pub(super) const DISTRIBUTED: &str = "PyTorch distributed checkpoint";
 
-/// The usual name of an index.
+/// The default name of an index.
 pub(super) const INDEX_FILE: &str = "model.safetensors.index.json";
-/// How the name of every index over safetensors files ends.
+/// The suffix of every index over safetensors files.
 pub(super) const INDEX_END: &str = ".safetensors.index.json";
 /// The name of an index over PyTorch files.
 pub(super) const TORCH_INDEX_FILE: &str = "pytorch_model.bin.index.json";
 
-/// Whether the ending of a name says that the file is of this format.
+/// Whether the extension of a file name is that of this format.
 pub(super) fn is_named_as(name: &str, format: Format) -> bool {
     let ending = Path::new(name).extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     format.about().owns_extension(&ending)
 }
 
-/// Files that an error lists; the rest are counted.
+/// Maximum number of files listed in an error; the rest are counted.
 const MAX_LISTED: usize = 5;
 
-/// A file name of the form `model-00002-of-00004.safetensors`, of a set with more than one file.
+/// A file name of the form `model-00002-of-00004.safetensors`, in a set of more than one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Numbered<'a> {
     base: &'a str,
@@ -44,12 +44,12 @@ impl<'a> Numbered<'a> {
         (count > 1 && (1..=count).contains(&number)).then_some(Self { base, count, end })
     }
 
-    /// What the names of the set have in common.
+    /// The common prefix of the set's names.
     pub(super) fn base(&self) -> &'a str {
         self.base
     }
 
-    /// The names of the whole set, which must all be there.
+    /// The names of the whole set; a missing file is an error.
     pub(super) fn all(&self, directory: &Path) -> Result<Vec<String>> {
         let Self { base, count, end } = self;
         let names = (1..=*count).map(|number| format!("{base}-{number:05}-of-{count:05}.{end}"));
@@ -62,7 +62,7 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// Whether a file is called as PyTorch calls the shards of a distributed checkpoint:
+/// Whether a file is named like a shard of PyTorch's distributed checkpoints:
 /// `shard-00002-model-00001-of-00001.safetensors`.
 pub(super) fn is_distributed_shard(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -74,18 +74,18 @@ pub(super) fn is_distributed_shard(name: &str) -> bool {
     numbers().is_some_and(|numbers| numbers.into_iter().all(is_number))
 }
 
-/// The files of the one model that these files of weights are: a single file, or all shards of one set. `None` where there
-/// are no files.
+/// The files of the single model among these weight files: one file, or all shards of one set. `None` if
+/// there are no files.
 ///
 /// # Errors
-/// `Parse` where they are several models, `Io` where a shard is missing.
+/// `Parse` if there are several models, `Io` if a shard is missing.
 pub(super) fn one_model(directory: &Path, files: &[&String]) -> Result<Option<Vec<String>>> {
     match files {
         [] => Ok(None),
         [single] if Numbered::parse(single).is_none() => Ok(Some(vec![(*single).clone()])),
         [first, ..] => {
             if let Some(shard) = files.iter().find(|name| is_distributed_shard(name)) {
-                let why = format!("{} and the files beside it hold pieces of tensors", quoted(shard));
+                let why = format!("{} and the other shards hold pieces of tensors", quoted(shard));
                 let why = format!("{}: {why}, which are not put together", directory.display());
                 return Err(AnamnesisError::unsupported(DISTRIBUTED, why));
             }
@@ -96,14 +96,14 @@ pub(super) fn one_model(directory: &Path, files: &[&String]) -> Result<Option<Ve
             };
             match shards.filter(is_set) {
                 Some(shards) => Ok(Some(shards)),
-                None => Err(several(directory, files)),
+                None => Err(several_models(directory, files)),
             }
         }
     }
 }
 
-/// The error for a directory from which the user has to choose.
-pub(super) fn several(directory: &Path, models: &[&String]) -> AnamnesisError {
+/// The error for a directory with several models, one of which the user has to name.
+pub(super) fn several_models(directory: &Path, models: &[&String]) -> AnamnesisError {
     let listed: Vec<_> = models.iter().take(MAX_LISTED).map(|name| quoted(name)).collect();
     let more = match models.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shards_of_distributed_checkpoints_are_known_by_their_names() {
+    fn distributed_shards_are_recognised_by_name() {
         assert!(is_distributed_shard("shard-00002-model-00001-of-00001.safetensors"));
         for name in ["model-00001-of-00001.safetensors", "shard-a-model-1-of-2.safetensors", "shard-1-model-1-of-2.bin"]
         {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn numbered_shards_are_told_by_their_names() {
+    fn numbered_shards_are_recognised_by_name() {
         let shard = Numbered::parse("model-00002-of-00004.safetensors");
         assert_eq!(shard, Some(Numbered { base: "model", count: 4, end: "safetensors" }));
         for name in [

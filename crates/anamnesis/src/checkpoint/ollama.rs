@@ -1,4 +1,4 @@
-//! Models by their name in a local Ollama store. The network is never asked.
+//! Models of a local Ollama store, by name. There is no network access.
 //!
 //! ```text
 //! model                  registry.ollama.ai/library/model:latest
@@ -18,27 +18,27 @@ use serde_json::Value;
 use super::files;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 
-/// What names of the store begin with.
+/// The prefix of Ollama model names.
 pub(super) const SCHEME: &str = "ollama:";
 const DEFAULT_HOST: &str = "registry.ollama.ai";
 const DEFAULT_NAMESPACE: &str = "library";
 pub(super) const DEFAULT_TAG: &str = "latest";
 const MODEL_LAYER: &str = "application/vnd.ollama.image.model";
-/// Longest manifest, in bytes.
+/// Maximum size of a manifest.
 const OLLAMA_MAX_MANIFEST_BYTES: u64 = 1 << 20;
-/// Longest part of a name, in bytes.
+/// Maximum length of a name's component, in bytes.
 const MAX_PART_BYTES: usize = 255;
-/// Most digits of a digest.
+/// Maximum length of a digest, in hexadecimal digits.
 const MAX_DIGEST_DIGITS: usize = 128;
 
 /// The GGUF file of a model in the local Ollama store: `model`, `model:tag`, `namespace/model:tag` or
-/// `host/namespace/model:tag`, each also with `ollama:` before it.
+/// `host/namespace/model:tag`, optionally with the prefix `ollama:`.
 ///
 /// The store is `$OLLAMA_MODELS`, or `.ollama/models` in the home directory.
 ///
 /// # Errors
-/// `Parse` where the name or the manifest is malformed, `Io` where the store does not have the model, `LimitExceeded` where
-/// the manifest is larger than 1 MiB.
+/// `Parse` if the name or the manifest is malformed, `Io` if the model is not in the store, `LimitExceeded` if the
+/// manifest is larger than 1 MiB.
 pub fn resolve_ollama_model(spec: &str) -> Result<PathBuf> {
     resolve(spec).map_err(|error| match error {
         AnamnesisError::Request(why) => AnamnesisError::parse(why.to_string()),
@@ -46,7 +46,7 @@ pub fn resolve_ollama_model(spec: &str) -> Result<PathBuf> {
     })
 }
 
-/// The same for a caller who names a model where a path could stand: a malformed name is a wrong request.
+/// [`resolve_ollama_model`] for the input path of a checkpoint, where a malformed name is a `Request` error.
 pub(super) fn resolve(spec: &str) -> Result<PathBuf> {
     let name = Name::parse(spec)?;
     name.find_in(&store(std::env::var_os("OLLAMA_MODELS"), std::env::home_dir()))
@@ -59,7 +59,7 @@ fn store(variable: Option<OsString>, home: Option<PathBuf>) -> PathBuf {
     }
 }
 
-/// A full name.
+/// A model name with all its components.
 #[derive(Debug, PartialEq, Eq)]
 struct Name<'a> {
     host: &'a str,
@@ -77,7 +77,7 @@ impl<'a> Name<'a> {
         if rest.is_empty() {
             return Err(malformed("does not name a model, ollama:model:tag is expected"));
         }
-        // A colon before the last slash belongs to a host's port.
+        // A colon before the last slash separates a host from its port.
         let (name, tag) = match rest.rsplit_once(':') {
             Some((name, tag)) if !tag.contains('/') => (name, tag),
             _ => (rest, DEFAULT_TAG),
@@ -140,14 +140,14 @@ impl<'a> Name<'a> {
     }
 }
 
-/// Ollama's own rules, which leave no name that means another place.
+/// Ollama's own rules for a component, which exclude path traversal.
 fn is_part(part: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let begins = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     part.len() <= MAX_PART_BYTES && part.bytes().next().is_some_and(begins) && part.bytes().all(allowed)
 }
 
-/// The digits of the digest of the model's layer.
+/// The hexadecimal digest of the model layer.
 fn model_digest(text: &[u8], manifest: &Path) -> Result<String> {
     let malformed = |why: &str| {
         let path = quoted(&manifest.to_string_lossy());

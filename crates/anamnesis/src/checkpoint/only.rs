@@ -1,4 +1,4 @@
-//! Looking at a part of a checkpoint.
+//! Restricting a checkpoint to some of its weights.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::scheme::TensorRole;
 
 impl Checkpoint {
-    /// The checkpoint as if it had only the chosen weights, with their companions. Names stay as they are.
+    /// Restricts the checkpoint to the selected weights and their companions. Names are not changed.
     ///
     /// # Errors
-    /// `Parse` where a pattern fits no tensor.
+    /// `Parse` if a pattern matches no tensor.
     pub fn only(mut self, selection: &Selection) -> Result<Self> {
         let claimed = self.claimed();
         let mut is_taken = vec![None; self.catalog.len()];
@@ -24,7 +24,7 @@ impl Checkpoint {
         let names = claimed.weights.iter().map(|weight| weight.name.as_str());
         let names: Vec<&str> = names.chain(plain.map(|((_, tensor), _)| tensor.name.as_str())).collect();
         selection.check_used(&names)?;
-        // What belongs to no weight is known by its own name.
+        // Tensors that belong to no weight are selected by their own name.
         Arc::make_mut(&mut self.catalog)
             .retain(|id, tensor| is_taken[id.index()].unwrap_or_else(|| selection.takes(&tensor.name)));
         self.claimed = OnceLock::new();

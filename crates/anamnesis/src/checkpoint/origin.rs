@@ -1,4 +1,4 @@
-//! Where a checkpoint was opened from, so that nobody has to read it from a path again.
+//! The origin of a checkpoint: the path, store or memory it was opened from.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::names::Numbered;
 use super::{hub, ollama};
 
-/// Where a checkpoint was opened from.
+/// The origin of a checkpoint.
 ///
 /// ```
 /// use std::path::Path;
@@ -23,12 +23,12 @@ pub enum Origin {
     Directory(PathBuf),
     /// A model of the local Hugging Face cache.
     HubCache {
-        /// As it was asked for: `hf:org/name@revision`.
+        /// The name as given: `hf:org/name@revision`.
         spec: String,
     },
     /// A model of the local Ollama store.
     Ollama {
-        /// As it was asked for: `ollama:name:tag`.
+        /// The name as given: `ollama:name:tag`.
         spec: String,
     },
     /// Bytes in memory.
@@ -38,7 +38,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// What a path names: a model of a store by how it begins, otherwise a file or a directory.
+    /// The origin of a path: a model in a store if it has that prefix, otherwise a file or a directory.
     #[must_use]
     pub fn of(path: &Path) -> Self {
         match path.to_str() {
@@ -49,14 +49,14 @@ impl Origin {
         }
     }
 
-    /// Whether it is a model of a local store, whose files are not the user's to write beside.
+    /// Whether it is a model in a local store, next to whose files no output should be written.
     #[must_use]
     pub const fn is_store(&self) -> bool {
         matches!(self, Self::HubCache { .. } | Self::Ollama { .. })
     }
 
-    /// The name of the model: without its organisation and revision, without the ending of a file, and of a numbered part
-    /// that of the whole. `None` where nothing names it.
+    /// The name of the model, without organisation, revision, file extension and shard number. `None`
+    /// if it has no name.
     #[must_use]
     pub fn model_name(&self) -> Option<OsString> {
         match self {
@@ -65,7 +65,7 @@ impl Origin {
                 let whole = name.and_then(Numbered::parse).map(|part| part.base()).filter(|base| !base.is_empty());
                 whole.map(OsString::from).or_else(|| path.file_stem().map(OsString::from))
             }
-            // `.` and `..` have a name only where they lead; the name of a directory has no ending.
+            // `.` and `..` get the name of the directory they resolve to; a directory has no extension to remove.
             Self::Directory(path) => match path.file_name() {
                 Some(name) => Some(name.to_os_string()),
                 None => Some(std::fs::canonicalize(path).ok()?.file_name()?.to_os_string()),

@@ -45,7 +45,7 @@ impl Checkpoint {
         if !is_told && !configuration.is_empty() {
             notes.push(PlanNote::NeedsConfiguration);
         }
-        match self.files_beside()? {
+        match self.sidecar_count()? {
             _ if architecture.is_some() => {}
             0 => {}
             count => notes.push(PlanNote::FilesBeside { count }),

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use self::front_matter::{Card, Entry};
 use self::model_name::{ModelName, titled};
-use super::beside::SidecarFiles;
 use super::metadata_builder::MetadataBuilder;
+use super::sidecars::SidecarFiles;
 use crate::catalog::MetadataArray;
 use crate::error::Result;
 
@@ -80,7 +80,7 @@ pub(crate) fn general(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::architecture::beside::in_memory::InMemory;
+    use crate::architecture::sidecars::in_memory::InMemory;
     use crate::catalog::MetadataValue;
 
     #[test]

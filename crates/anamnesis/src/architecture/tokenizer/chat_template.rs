@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::settings::Settings;
-use crate::architecture::beside::SidecarFiles;
 use crate::architecture::metadata_builder::MetadataBuilder;
+use crate::architecture::sidecars::SidecarFiles;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result};
 use crate::json;
@@ -113,7 +113,7 @@ fn as_text(bytes: Vec<u8>, name: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::architecture::beside::in_memory::InMemory;
+    use crate::architecture::sidecars::in_memory::InMemory;
 
     fn keys_of(files: &InMemory, settings: &str) -> Vec<(String, String)> {
         let mut metadata = MetadataBuilder::default();

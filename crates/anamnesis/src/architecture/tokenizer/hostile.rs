@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use super::rules::{BPE, LLAMA_LIKE, PIECES_OR_BPE, TokenizerRules};
 use super::{VocabularyRequest, keys};
 use crate::architecture::Architecture;
-use crate::architecture::beside::in_memory::InMemory;
 use crate::architecture::metadata_builder::MetadataBuilder;
+use crate::architecture::sidecars::in_memory::InMemory;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
 fn rules_of(architecture: &str) -> &'static TokenizerRules {

@@ -32,8 +32,8 @@ use serde_json::Value;
 
 use self::rules::PiecesUse;
 use self::sources::Sources;
-use super::beside::SidecarFiles;
 use super::metadata_builder::MetadataBuilder;
+use super::sidecars::SidecarFiles;
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, ModelPart, Result};
 

@@ -4,8 +4,8 @@ use super::chat_template::ChatTemplate;
 use super::document::{Document, Lists, Merge};
 use super::rules::{PiecesUse, TokenizerRules};
 use super::settings::Settings;
-use crate::architecture::beside::SidecarFiles;
 use crate::architecture::metadata_builder::MetadataBuilder;
+use crate::architecture::sidecars::SidecarFiles;
 use crate::error::{AnamnesisError, Result};
 
 /// The file of the SentencePiece model.

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use super::back::back;
 use super::{VocabularyRequest, keys};
 use crate::architecture::Architecture;
-use crate::architecture::beside::Directory;
-use crate::architecture::beside::in_memory::InMemory;
 use crate::architecture::card::{self, Counts};
+use crate::architecture::sidecars::Directory;
+use crate::architecture::sidecars::in_memory::InMemory;
 use crate::catalog::MetadataValue;
 use crate::{Checkpoint, ParseLimits};
 

@@ -2,7 +2,7 @@
 
 use super::Model;
 use crate::architecture::Mapping;
-use crate::architecture::beside::Directory;
+use crate::architecture::sidecars::Directory;
 use crate::architecture::card::{self, Counts};
 use crate::architecture::config::Config;
 use crate::architecture::metadata_builder::MetadataBuilder;

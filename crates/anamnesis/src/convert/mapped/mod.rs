@@ -18,7 +18,7 @@ use super::outputs::Planner;
 use super::target::ConvertTarget;
 use super::types::Types;
 use crate::architecture::Architecture;
-use crate::architecture::beside::{Directory, SidecarFiles};
+use crate::architecture::sidecars::{Directory, SidecarFiles};
 use crate::architecture::types::Weights;
 use crate::catalog::{BlockType, Metadata, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;

@@ -1,4 +1,4 @@
-//! The files beside the weights: the model's configuration, and the index of a set this file belongs to.
+//! Sidecars of a checkpoint: the model's configuration, and the index of the set that a single file belongs to.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,22 +12,22 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 use crate::quant_config::{DOCUMENTS, GptqFormat, Markers, QuantConfig};
 
-/// What stands beside the weights.
+/// The sidecars that give the tensors of a checkpoint their meaning.
 #[derive(Debug, Default)]
 pub(super) struct Sidecars {
     config: QuantConfig,
-    /// Documents that are there and cannot be read: what the system says.
+    /// I/O errors of configuration files that exist but cannot be read.
     unreadable: Vec<AnamnesisError>,
     directory: PathBuf,
-    /// The name of a file that was opened by itself; empty where the whole set is there.
+    /// The name of a file that was opened by itself; empty if the whole set was opened.
     alone: String,
-    /// The index of the set that the file belongs to, read when it is first asked for.
+    /// The index of the set that the file belongs to, read on first use.
     index: OnceLock<Result<Index>>,
 }
 
 impl Sidecars {
-    /// Reads the configuration: the one that the caller gives, or else those in `directory`. `alone` is the file's name where
-    /// the rest of its set is not read.
+    /// Reads the configuration: the caller's, or the files in `directory`. `alone` is the name of the file if the rest
+    /// of its set is not read.
     pub(super) fn read(
         directory: &Path,
         alone: Option<&str>,
@@ -35,17 +35,17 @@ impl Sidecars {
         options: &OpenOptions,
         budget: &mut Budget,
     ) -> Result<Self> {
-        let mut beside = match options.config {
-            Some(_) => Self::given(catalog, options, budget)?,
-            None => Self::in_directory(directory, options, budget)?.for_names_of(catalog),
+        let mut sidecars = match options.config {
+            Some(_) => Self::from_options(catalog, options, budget)?,
+            None => Self::in_directory(directory, options, budget)?.within_matching_limit(catalog),
         };
-        beside.directory = directory.to_path_buf();
-        beside.alone = alone.unwrap_or_default().to_owned();
-        Ok(beside)
+        sidecars.directory = directory.to_path_buf();
+        sidecars.alone = alone.unwrap_or_default().to_owned();
+        Ok(sidecars)
     }
 
-    /// Reads the configuration that the caller gives; nothing else is beside the weights.
-    pub(super) fn given(catalog: &Catalog, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
+    /// Reads the caller's configuration only; no files are looked up.
+    pub(super) fn from_options(catalog: &Catalog, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let config = match &options.config {
             None => QuantConfig::default(),
             Some(Configuration::Text(text)) => {
@@ -58,11 +58,11 @@ impl Sidecars {
             }
         };
         let given = Self { config: config.with_gptq_format(options.gptq_format), ..Self::default() };
-        Ok(given.for_names_of(catalog))
+        Ok(given.within_matching_limit(catalog))
     }
 
-    /// Without a configuration that would take too long to ask for these tensors.
-    fn for_names_of(mut self, catalog: &Catalog) -> Self {
+    /// Drops a configuration whose patterns would take too long to match against the names of these tensors.
+    fn within_matching_limit(mut self, catalog: &Catalog) -> Self {
         self.config = self.config.within_matching_limit(catalog.iter().map(|(_, tensor)| tensor.name.as_str()));
         self
     }
@@ -82,14 +82,14 @@ impl Sidecars {
         Ok(Self { config, unreadable, ..Self::default() })
     }
 
-    /// Adds what the files of the weights say by themselves.
+    /// Adds the quantisation markers found in the weight files.
     pub(super) fn with_markers(mut self, markers: Markers, catalog: &Catalog) -> Self {
         let is_stored = |module: &str| catalog.with_prefix(&format!("{module}.")).next().is_some();
         self.config = self.config.with_markers(markers, &|module| module.is_empty() || is_stored(module));
         self
     }
 
-    /// Lets the caller say how GPTQ weights store their zero points.
+    /// Overrides the format of GPTQ zero points.
     pub(super) fn set_gptq_format(&mut self, format: GptqFormat) {
         self.config = std::mem::take(&mut self.config).with_gptq_format(Some(format));
     }
@@ -98,19 +98,20 @@ impl Sidecars {
         &self.config
     }
 
-    /// A configuration that cannot be read or contradicts itself leaves in doubt what the tensors mean.
+    /// Errors of configurations that cannot be read or contradict themselves, so that the meaning of the
+    /// tensors is uncertain.
     pub(super) fn problems(&self) -> impl Iterator<Item = AnamnesisError> {
         self.unreadable.iter().chain(self.config.problems()).map(AnamnesisError::duplicate)
     }
 
-    /// Where a tensor may be that is not in this input, as a clause for a message.
-    pub(super) fn elsewhere(&self, tensor: &str) -> Option<String> {
+    /// Where a tensor that is missing from this input may be found, as a clause of an error message.
+    pub(super) fn location_hint(&self, tensor: &str) -> Option<String> {
         if self.alone.is_empty() {
             return None;
         }
         let index = match self.index.get_or_init(|| self.index_of_set()) {
             Ok(index) => index,
-            Err(error) => return Some(format!("the index beside it, which may place it, cannot be read: {error}")),
+            Err(error) => return Some(format!("the index of its set, which may list it, cannot be read: {error}")),
         };
         match index.weight_map.get(tensor) {
             Some(file) if *file != self.alone => {
@@ -124,7 +125,7 @@ impl Sidecars {
         }
     }
 
-    /// The index of the set this file belongs to; empty where there is none.
+    /// The index that lists this file; empty if there is none.
     fn index_of_set(&self) -> Result<Index> {
         for name in [INDEX_FILE, TORCH_INDEX_FILE] {
             let Some(text) = read_bounded(&self.directory.join(name), MAX_INDEX_BYTES, None)? else { continue };

@@ -9,7 +9,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::limits::{Budget, ParseLimits};
 
 /// Longest file read whole, in bytes: six times the largest known vocabulary.
-const MAX_BESIDE_BYTES: u64 = 256 << 20;
+const MAX_SIDECAR_BYTES: u64 = 256 << 20;
 /// Most entries a folder may have.
 const MAX_ENTRIES: usize = 1 << 16;
 
@@ -43,7 +43,7 @@ impl SidecarFiles for Directory {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
         // Vocabularies are long; other JSON files are parsed into memory whole and have few values.
         let is_small = ["config.json", "special_tokens_map.json"].iter().any(|end| name.ends_with(end));
-        let most = if is_small { MAX_CONFIG_BYTES } else { MAX_BESIDE_BYTES };
+        let most = if is_small { MAX_CONFIG_BYTES } else { MAX_SIDECAR_BYTES };
         read_bounded(&self.path.join(name), most, Some(&mut budget))
     }
 
