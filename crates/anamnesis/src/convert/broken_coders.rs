@@ -1,4 +1,4 @@
-//! Coders that write less than their tile: the run fails by the name of the tensor, and no file appears.
+//! Coders that fill only part of a tile: the run fails with the name of the tensor, and no file is written.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::io::{BytesSource, Source};
 use crate::pipeline::{Checks, Origin, Plan, Planned, RememberOptions, Values, Work};
 use crate::scheme::{Context, EncodedTensor, PlainDecoder, TileDecoder, TileEncoder, Window};
 
-/// More values than a tile has, so that its memory is used again.
+/// More values than fit one tile, so that the tile buffer is reused.
 const VALUES: u64 = 200_000;
 
-/// Copies F32, but for the last values of every tile.
+/// A decoder that copies F32 values, except the last `missing` values of every tile.
 #[derive(Hash)]
-struct Copying {
+struct CopyingDecoder {
     missing: usize,
 }
 
-impl TileDecoder for Copying {
+impl TileDecoder for CopyingDecoder {
     fn granule(&self) -> u64 {
         1000
     }
@@ -49,14 +49,14 @@ impl TileDecoder for Copying {
     }
 }
 
-/// Writes F32 as they are, but for the last values of every range.
+/// An encoder that copies F32 values, except the last `missing` values of every range.
 #[derive(Hash)]
-struct Storing {
+struct CopyingEncoder {
     output: [EncodedTensor; 1],
     missing: usize,
 }
 
-impl TileEncoder for Storing {
+impl TileEncoder for CopyingEncoder {
     fn outputs(&self) -> &[EncodedTensor] {
         &self.output
     }
@@ -107,7 +107,7 @@ fn stored() -> Vec<u8> {
     (0..VALUES).flat_map(|value| (value as f32).to_le_bytes()).collect()
 }
 
-/// Runs one tensor, of which so many values are missing, into a file.
+/// Writes one tensor to a file with a coder that leaves out `missing` values per tile.
 fn written(missing: usize, is_encoded: bool, output: &Path) -> Result<()> {
     let (name, shape) = ("model.layers.3.weight".to_owned(), vec![VALUES as usize]);
     let values = |decoder: Arc<dyn TileDecoder>| Values {
@@ -124,12 +124,12 @@ fn written(missing: usize, is_encoded: bool, output: &Path) -> Result<()> {
         Work::Encode {
             name: name.clone(),
             values: values(Arc::new(plain)),
-            encoder: Box::new(Storing { output, missing }),
+            encoder: Box::new(CopyingEncoder { output, missing }),
             checks: Checks { allow_nonfinite: false, measure: true, loaded_as: TargetDtype::F32 },
             shared: None,
         }
     } else {
-        Work::Decode(values(Arc::new(Copying { missing })))
+        Work::Decode(values(Arc::new(CopyingDecoder { missing })))
     };
     let planned = Planned { outputs: vec![OutputTensor { name, dtype: Dtype::F32, shape, bytes: VALUES * 4 }], work };
     let plan = Plan::new(vec![planned], &Safetensors, None)?;
@@ -142,7 +142,7 @@ fn written(missing: usize, is_encoded: bool, output: &Path) -> Result<()> {
 }
 
 #[test]
-fn a_coder_that_leaves_bytes_of_a_tile_is_refused_and_no_file_appears() {
+fn a_coder_that_leaves_bytes_unwritten_is_refused_and_no_file_appears() {
     for is_encoded in [false, true] {
         for missing in [1, 7] {
             let directory = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! What several targets would come to: the size and the error of each, measured as if it were written, with nothing written.
+//! Comparing targets: file size and quantisation error of each, measured without writing anything.
 //!
-//! Only the weights that are quantised are read. They go the way they go when they are written, tile by tile, so that memory
-//! does not depend on the size of the model, and the errors are those that a report of the conversion has.
+//! Only the weights to be quantised are read. They pass through the same pipeline as in a conversion, tile by tile, so
+//! that memory does not depend on the size of the model, and the errors equal those in the conversion's report.
 
 use super::directory::DirectoryPlan;
 use super::notes::PlanNote;
@@ -17,49 +17,50 @@ use crate::error::{AnamnesisError, Result};
 use crate::pipeline::{self, Distance, NullSink, Output, Plan, Progress, Work};
 use crate::scheme::{BlockOptions, BnbOptions, GroupOptions};
 
-/// What one target comes to, or why the model cannot become it.
+/// The measurement of one target, or the error that prevents a conversion to it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Comparison {
     /// The target.
     pub target: ConvertTarget,
-    /// What it comes to; the error that a conversion would end with where it cannot be.
+    /// The measurement, or the error that a conversion to this target would return.
     pub outcome: Result<Measurement>,
 }
 
-/// The size and the error of a conversion that was not written.
+/// The size and the quantisation error of a conversion, measured without writing it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Measurement {
     /// Bytes of the weight files.
     pub bytes: u64,
-    /// What is done with how many tensors.
+    /// Number of tensors by operation.
     pub stats: ConvertStats,
-    /// The weights that could be quantised and are not, and why.
+    /// Weights that could be quantised but stay unquantised, each with the reason.
     pub kept: Vec<(String, Keeping)>,
-    /// What the output would not have of the input, for people.
+    /// Remarks on the planned output, such as metadata that would be dropped.
     pub notes: Vec<PlanNote>,
     /// Every quantised weight.
     pub weights: Vec<MeasuredWeight>,
-    /// The error over all quantised values, under the name of the target; `None` where nothing is quantised.
+    /// The error over all quantised values, under the name of the target; `None` if nothing is quantised.
     pub overall: Option<QuantizationError>,
-    /// Values that were no numbers and were quantised as numbers.
+    /// NaN and infinite values that were replaced by finite values before quantising.
     pub replaced: u64,
 }
 
-/// A quantised weight: its size, and how far it is from what it was.
+/// A quantised weight: its size and its quantisation error.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MeasuredWeight {
-    /// Bytes of its tensors.
+    /// Size of its output tensors in bytes.
     pub bytes: u64,
-    /// Its error, under its name in the output.
+    /// Its quantisation error, under its name in the output.
     pub error: QuantizationError,
 }
 
 impl Checkpoint {
-    /// Measures what each of these targets would come to, and writes nothing. A target that the model cannot become has its
-    /// error in place of numbers. Options of GGUF's blocks are for targets of GGUF, those of other weights for the others.
+    /// Measures the size and the quantisation error of each target, and writes nothing. If the model cannot be
+    /// converted to a target, its row contains the error instead. Options of ggml blocks apply to GGUF targets only,
+    /// options of group-wise and BitsAndBytes quantisation to the others only.
     ///
     /// ```no_run
     /// use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, DirectoryOptions, ParseLimits};
@@ -74,7 +75,7 @@ impl Checkpoint {
     /// ```
     ///
     /// # Errors
-    /// `Io` where the input cannot be read, `Cancelled` where the caller asked for it.
+    /// `Io` if the input cannot be read, `Cancelled` if the run is cancelled.
     pub fn compare(
         &self,
         targets: &[ConvertTarget],
@@ -100,7 +101,7 @@ impl Checkpoint {
                     watch(&all);
                 })
             });
-            // Whatever the target, nothing more can be measured.
+            // These two errors would stop every further target as well.
             if let Err(error @ (AnamnesisError::Cancelled | AnamnesisError::Io(_))) = outcome {
                 return Err(error);
             }
@@ -109,7 +110,7 @@ impl Checkpoint {
         Ok(rows)
     }
 
-    /// Plans a conversion as it would be written.
+    /// Plans a conversion with measurement on.
     pub(super) fn trial(
         &self,
         target: ConvertTarget,
@@ -137,13 +138,13 @@ impl Checkpoint {
     }
 }
 
-/// A conversion that is planned, and will not be written.
+/// A planned conversion that is measured instead of written.
 pub(super) struct Trial {
     target: ConvertTarget,
     input: PlanInput,
-    /// The files.
+    /// One plan per output file.
     plans: Vec<Plan>,
-    /// Bytes of all of them.
+    /// Size of all output files.
     pub(super) bytes: u64,
     stats: ConvertStats,
     kept: Vec<(String, Keeping)>,
@@ -168,7 +169,8 @@ impl Trial {
         jobs.filter(|job| matches!(job.work, Work::Encode { .. })).map(|job| job.outputs.len()).sum()
     }
 
-    /// Measures it. Blocks that are copied because they are what was asked for lose nothing.
+    /// Encodes and measures the weights. Blocks that are copied because they already have the target
+    /// type have no error.
     pub(super) fn run(self, options: &ConvertOptions, watch: &mut dyn FnMut(&Progress)) -> Result<Measurement> {
         let Self { target, input, plans, bytes, stats, kept, notes } = self;
         let mut weights = Vec::new();

@@ -1,4 +1,4 @@
-//! One output tensor on its way into a plan, before the quantiser has decided.
+//! A draft: an output tensor before the quantiser has decided about it.
 
 use std::sync::Arc;
 
@@ -13,42 +13,42 @@ pub(super) struct Draft {
     pub output_name: String,
     pub shape: Vec<usize>,
     pub content: Content,
-    /// Whether it is stored beside a weight that counts for both.
+    /// Whether it is a companion of a weight, and not counted by itself.
     pub is_companion: bool,
 }
 
 pub(super) enum Content {
-    /// Bytes that can only be copied.
+    /// Data without numeric values: copied.
     Bytes(TensorId),
-    /// Codes and scales in another order: what they become.
+    /// Codes and scales in another order, and the output tensor they become.
     Repacked(OutputTensor, Values),
-    /// Values of a type of blocks that is not up to the quantiser.
+    /// Values encoded to ggml blocks independently of the quantiser.
     Encoded(Values, Box<dyn TileEncoder>, Checks),
-    Values(Stored),
+    Values(DraftValues),
 }
 
-/// Values as they are stored.
-pub(super) struct Stored {
+/// The numeric values of a tensor.
+pub(super) struct DraftValues {
     pub decoder: Arc<dyn TileDecoder>,
     pub parts: Vec<Extent>,
     pub sources: Vec<TensorId>,
     pub origin: Origin,
-    /// What the values are stored as, or decoded to.
+    /// The type that the values are stored as, or decoded to.
     pub dtype: TargetDtype,
-    /// What they are rounded to before they are quantised, where they are.
+    /// The type that the values are rounded to before they are quantised.
     pub encoded_from: TargetDtype,
-    /// Whether they become another type.
+    /// Whether the values are cast to another type.
     pub is_cast: bool,
-    /// Whether they are blocks under a scale that is stored beside them.
+    /// Whether the values are blocks with a global scale stored in a separate tensor.
     pub is_folded: bool,
-    /// The tensor to copy where the values need no change.
+    /// The stored tensor to copy if the values keep their type.
     pub copied: Option<TensorId>,
-    /// The tensor to copy where its blocks are what the values shall be.
+    /// The stored tensor to copy if its blocks already have the target type.
     pub block: Option<TensorId>,
 }
 
-impl Stored {
-    /// The file of its first byte, and where it is in that.
+impl DraftValues {
+    /// The file of its first source byte and the offset in that file.
     pub(super) fn place(&self) -> Option<(u32, u64)> {
         self.parts.first().map(|extent| (extent.file, extent.offset))
     }

@@ -1,4 +1,4 @@
-//! Output tensors while they are gathered, and what the quantiser decides about them.
+//! Output tensors while they are collected, and the decisions of the quantiser about them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,31 +12,31 @@ use crate::io::Source;
 use crate::pipeline::{Checks, RememberOptions};
 use crate::scheme::{Candidate, Decision, Encoding, Layer, ModelClass, Override, QuantiseOptions, Task};
 
-/// How weights are quantised, and which.
+/// Which weights are quantised, and how.
 pub(crate) struct Quantise<'a> {
     pub encoding: &'static Encoding,
     pub options: &'a QuantiseOptions,
-    /// What the caller wants quantised and kept.
+    /// Patterns of weights to quantise and weights to keep.
     pub chosen: &'a NamePatterns,
-    /// What the caller wants of single weights.
+    /// The caller's rules for individual weights.
     pub rules: &'a Rules,
-    /// What the input says of the model.
+    /// Metadata of the input.
     pub metadata: Option<&'a Metadata>,
-    /// What kind of model it is.
+    /// The class of the model.
     pub class: ModelClass<'a>,
     pub checks: Checks,
     /// The container of the output.
     pub container: &'a dyn Container,
-    /// Whether blocks that are not quantised anew stay what they are.
+    /// Whether blocks that are not quantised again stay as they are stored.
     pub keeps_blocks: bool,
-    /// Whether tensors stay in the order in which they are stored.
+    /// Whether tensors keep their stored order.
     pub in_stored_order: bool,
-    /// What the input is read from while planning, and how.
+    /// Files of the input, and the options for reading them while planning.
     pub sources: &'a [Box<dyn Source>],
     pub run: &'a RememberOptions,
 }
 
-/// The outputs of a plan while they are gathered.
+/// The outputs of a plan while they are collected.
 pub(super) struct Drafts<'a> {
     catalog: &'a Catalog,
     quantise: Option<&'a Quantise<'a>>,
@@ -44,12 +44,12 @@ pub(super) struct Drafts<'a> {
     names: Names,
 }
 
-/// The names of an output with those of the tensors they belong to.
+/// Output names, each with the input name of the tensor it belongs to.
 #[derive(Default)]
 pub(super) struct Names(BTreeMap<String, String>);
 
 impl Names {
-    /// The new name of a tensor, which nothing else may have.
+    /// Adds an output name and returns it; a duplicate is an error.
     fn add(&mut self, renamed: String, name: &str) -> Result<String> {
         match self.0.insert(renamed.clone(), name.to_owned()) {
             None => Ok(renamed),
@@ -60,7 +60,7 @@ impl Names {
         }
     }
 
-    /// Makes sure that no other tensor has the name of one that comes with a quantised weight.
+    /// Reserves the name of a companion of a quantised weight; a duplicate is an error.
     pub(super) fn claim(&mut self, name: &str, tensor: &str) -> Result<()> {
         match self.0.insert(name.to_owned(), tensor.to_owned()) {
             Some(other) if other != tensor => {
@@ -76,7 +76,7 @@ impl<'a> Drafts<'a> {
         Self { catalog, quantise, drafts: Vec::new(), names: Names::default() }
     }
 
-    /// The new name of a tensor, which nothing else may have.
+    /// Adds the output name of a tensor and returns it; a duplicate is an error.
     pub(super) fn name(&mut self, renamed: String, name: &str) -> Result<String> {
         self.names.add(renamed, name)
     }
@@ -85,27 +85,27 @@ impl<'a> Drafts<'a> {
         self.drafts.push(draft);
     }
 
-    /// Lets the quantiser decide, and makes every tensor what it shall be.
+    /// Asks the quantiser for its decisions and turns every draft into planned work.
     pub(super) fn finish(self, left_out: usize) -> Result<Outputs> {
         let decisions = self.decide()?;
         let Self { catalog, quantise, drafts, names } = self;
         Finisher::new(catalog, quantise, names, &drafts, &decisions)?.finish(drafts, decisions, left_out)
     }
 
-    /// What becomes of every tensor that has values, in their order, and whether it is transposed for that; nothing where nothing is
-    /// quantised.
+    /// The decision for every draft with values, in order, and whether the weight is transposed first; empty if the
+    /// target quantises nothing.
     fn decide(&self) -> Result<Vec<(Decision, bool)>> {
         let Some(quantise) = self.quantise else { return Ok(Vec::new()) };
         let drafts = &self.drafts;
-        // Layers of torch's MultiheadAttention, which takes their weights without asking them.
+        // `MultiheadAttention` of torch reads the weights of its layers directly instead of calling the layers.
         let attentions: HashSet<&str> =
             drafts.iter().filter_map(|draft| draft.output_name.strip_suffix(".in_proj_weight")).collect();
         let layer = |draft: &Draft| match draft.output_name.strip_suffix(".out_proj.weight") {
             Some(attention) if attentions.contains(attention) => Layer::Other,
             _ => quantise.class.layer(&draft.output_name),
         };
-        let as_encoded = |draft: &Draft, layer: Layer, wish: Option<Override>| {
-            let encoding = match wish {
+        let as_encoded = |draft: &Draft, layer: Layer, requested: Option<Override>| {
+            let encoding = match requested {
                 Some(Override::Encode(other)) => other,
                 _ => quantise.encoding,
             };
@@ -120,19 +120,19 @@ impl<'a> Drafts<'a> {
         });
         let described: Vec<_> = drafts
             .map(|(draft, stored)| {
-                let (layer, wish) = (layer(draft), quantise.rules.wish(&draft.name, &draft.output_name));
-                (draft, stored, layer, wish, as_encoded(draft, layer, wish))
+                let (layer, requested) = (layer(draft), quantise.rules.override_for(&draft.name, &draft.output_name));
+                (draft, stored, layer, requested, as_encoded(draft, layer, requested))
             })
             .collect();
         let tensors: Vec<_> = described
             .iter()
-            .map(|(draft, stored, layer, wish, (shape, _))| Candidate {
+            .map(|(draft, stored, layer, requested, (shape, _))| Candidate {
                 name: &draft.name,
                 output_name: &draft.output_name,
                 shape,
                 dtype: stored.dtype,
                 place: stored.place().filter(|_| quantise.in_stored_order),
-                requested: *wish,
+                requested: *requested,
                 layer: *layer,
             })
             .collect();

@@ -1,62 +1,64 @@
-//! From gathered output tensors and what was decided about them to planned work, and the statistics of that.
+//! Turning drafts and the quantiser's decisions into planned work and its statistics.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::draft::{Content, Draft, Stored};
+use super::draft::{Content, Draft, DraftValues};
 use super::drafts::{Names, Quantise};
-use super::joined::{Joined, sets_apart};
 use super::output_tensor::{encoded, output};
 use super::repacked::{Input, Repacked, Repacking};
+use super::shared_scales::{SharedScaleSets, sets_with_unequal_scales};
 use super::stats::{ConvertStats, Fate};
 use crate::catalog::{Catalog, Dtype, TargetDtype, TensorId};
 use crate::error::Result;
 use crate::pipeline::{Checks, Origin, Planned, Values, Work};
 use crate::scheme::{Decision, InFieldOrder, Keeping, Override, Packing, TileDecoder, TileEncoder, Transposed};
 
-/// The tensors of an output, without their places.
+/// The output tensors of a plan, without their offsets.
 #[derive(Default)]
 pub(crate) struct Outputs {
     pub planned: Vec<Planned>,
     pub stats: ConvertStats,
-    /// Weights that could be quantised and are not, with their names in the output.
+    /// Weights that could be quantised but stay unquantised, under their names in the output.
     pub kept: Vec<Kept>,
-    /// Weights whose rows are not divided by the blocks that they should be: what these are, and what the weights are instead.
-    pub instead: Vec<Instead>,
-    /// Weights that were quantised before, and are decoded to be quantised again.
+    /// Weights with a fallback type, because their row length is not a multiple of the block length of
+    /// the intended type.
+    pub fallbacks: Vec<FallbackType>,
+    /// Number of quantised weights that are decoded and quantised again.
     pub requantised: usize,
-    /// Quantised weights whose codes and scales stay what they are, by the names of their codes.
+    /// Quantised weights that keep their codes and scales, by the names of their codes.
     pub repacked: Vec<String>,
-    /// What the first quantised weight was before.
+    /// The dtype of the first quantised weight before it was quantised.
     pub encoded_dtype: Option<TargetDtype>,
-    /// The first tensors of weights that are of another encoding than most, with the name of that.
-    pub others: Vec<(String, &'static str)>,
-    /// Quantised weights whose names had to change, as loaders find companions by the name of the weight.
+    /// Weights whose encoding differs from the target's: the name of their first tensor, and the encoding.
+    pub other_encodings: Vec<(String, &'static str)>,
+    /// Quantised weights that had to be renamed (input name, output name), since loaders find companions by the
+    /// name of the weight.
     pub renamed: Vec<[String; 2]>,
 }
 
-/// A weight that could be quantised and is not.
+/// A weight that could be quantised but stays unquantised, and the reason.
 pub(crate) struct Kept {
     pub name: String,
     pub output_name: String,
     pub why: Keeping,
 }
 
-/// A weight of another type than it should be.
-pub(crate) struct Instead {
+/// A weight with a fallback type.
+pub(crate) struct FallbackType {
     pub name: String,
     pub wanted: Dtype,
     pub made: Dtype,
 }
 
-/// Makes drafts planned work.
+/// Turns drafts into planned work.
 pub(super) struct Finisher<'a> {
     catalog: &'a Catalog,
     quantise: Option<&'a Quantise<'a>>,
     names: Names,
-    /// The sets of weights that cannot keep their codes.
-    apart: BTreeSet<String>,
-    joined: Joined,
+    /// Sets of weights with a shared global scale that cannot keep their codes.
+    unequal_sets: BTreeSet<String>,
+    shared_scales: SharedScaleSets,
     outputs: Outputs,
 }
 
@@ -68,14 +70,23 @@ impl<'a> Finisher<'a> {
         drafts: &[Draft],
         decisions: &[(Decision, bool)],
     ) -> Result<Self> {
-        let apart = match quantise {
-            Some(quantise) if quantise.keeps_blocks => sets_apart(drafts, decisions, catalog, quantise.sources)?,
+        let unequal_sets = match quantise {
+            Some(quantise) if quantise.keeps_blocks => {
+                sets_with_unequal_scales(drafts, decisions, catalog, quantise.sources)?
+            }
             _ => BTreeSet::new(),
         };
-        Ok(Self { catalog, quantise, names, apart, joined: Joined::default(), outputs: Outputs::default() })
+        Ok(Self {
+            catalog,
+            quantise,
+            names,
+            unequal_sets,
+            shared_scales: SharedScaleSets::default(),
+            outputs: Outputs::default(),
+        })
     }
 
-    /// All outputs. Decisions are those about the drafts that have values, in their order.
+    /// Plans all outputs. `decisions` has one entry per draft with values, in order.
     pub(super) fn finish(
         mut self,
         drafts: Vec<Draft>,
@@ -101,22 +112,23 @@ impl<'a> Finisher<'a> {
             fates.extend((!is_companion).then_some(fate));
         }
         let mut outputs = self.outputs;
-        self.joined.join(&mut outputs.planned);
-        outputs.stats = ConvertStats { by_rules: outputs.others.len(), left_out, ..ConvertStats::of(&fates) };
-        outputs.requantised = fates.iter().filter(|fate| fate.loses_twice()).count();
+        self.shared_scales.link(&mut outputs.planned);
+        outputs.stats = ConvertStats { by_rules: outputs.other_encodings.len(), left_out, ..ConvertStats::of(&fates) };
+        outputs.requantised = fates.iter().filter(|fate| fate.is_requantised()).count();
         Ok(outputs)
     }
 
-    /// A tensor that has values: copied, repacked, decoded or encoded.
+    /// Plans a tensor with values: copied, repacked, decoded or encoded.
     fn values(
         &mut self,
         [name, output_name]: [String; 2],
         shape: Vec<usize>,
-        stored: Stored,
+        stored: DraftValues,
         decided: Option<(Decision, bool)>,
     ) -> Result<Fate> {
         let mut set = None;
-        let (decision, is_transposed) = decided.map_or((None, false), |(made, turned)| (Some(made), turned));
+        let (decision, is_transposed) =
+            decided.map_or((None, false), |(decision, is_transposed)| (Some(decision), is_transposed));
         let encoder = match decision {
             None => None,
             Some(Decision::EncodeShared(encoder, name)) => {
@@ -127,7 +139,7 @@ impl<'a> Finisher<'a> {
             Some(Decision::EncodeInstead(encoder, wanted)) => {
                 if let Some(made) = encoder.outputs().first() {
                     let (name, wanted, made) = (name.clone(), Dtype::Block(wanted), made.dtype);
-                    self.outputs.instead.push(Instead { name, wanted, made });
+                    self.outputs.fallbacks.push(FallbackType { name, wanted, made });
                 }
                 Some(encoder)
             }
@@ -138,7 +150,7 @@ impl<'a> Finisher<'a> {
             }
         };
         let kept = stored.copied.filter(|_| encoder.is_none());
-        if let Some(id) = kept.or(stored.block.filter(|&id| self.stays(id, encoder.as_deref()))) {
+        if let Some(id) = kept.or(stored.block.filter(|&id| self.copies_blocks(id, encoder.as_deref()))) {
             return self.copy(id, output_name, shape);
         }
         let (Some(encoder), Some(quantise)) = (encoder, self.quantise) else {
@@ -146,11 +158,11 @@ impl<'a> Finisher<'a> {
         };
         self.note_encoded(&name, &output_name, &*encoder)?;
         self.outputs.encoded_dtype.get_or_insert(stored.dtype);
-        let stays_apart = is_transposed || set.as_ref().is_some_and(|set| self.apart.contains(set));
+        let must_encode = is_transposed || set.as_ref().is_some_and(|set| self.unequal_sets.contains(set));
         let mut could_repack = false;
-        if !stays_apart {
+        if !must_encode {
             match self.repacked(quantise, &stored, &shape, &*encoder)? {
-                Repacked::As(planned) => {
+                Repacked::Outputs(planned) => {
                     self.outputs.repacked.extend(encoder.outputs().first().map(|codes| codes.name.clone()));
                     self.outputs.planned.extend(planned);
                     return Ok(Fate::Repacked);
@@ -159,7 +171,7 @@ impl<'a> Finisher<'a> {
                 Repacked::Not => {}
             }
         }
-        let Stored { decoder, parts, sources, origin, dtype, encoded_from, is_folded, .. } = stored;
+        let DraftValues { decoder, parts, sources, origin, dtype, encoded_from, is_folded, .. } = stored;
         let decoded = output(output_name, encoded_from.dtype(), shape)?;
         let elements = decoded.bytes / encoded_from.byte_size() as u64;
         let decoder = match (is_transposed, &decoded.shape[..]) {
@@ -172,9 +184,9 @@ impl<'a> Finisher<'a> {
         };
         let values = Values { decoder, parts, sources, dtype: encoded_from, elements, origin };
         if let Some(set) = set {
-            self.joined.add(set, &self.outputs.planned);
+            self.shared_scales.add(set, &self.outputs.planned);
         }
-        // Blocks are decoded to F32 while a model runs, other weights to what they were.
+        // llama.cpp decodes blocks to F32; the loaders of other schemes decode to the dtype that the weight had.
         let loaded_as = match quantise.encoding.packing {
             Packing::Blocks => TargetDtype::F32,
             Packing::Companions => dtype,
@@ -183,7 +195,7 @@ impl<'a> Finisher<'a> {
         Ok(Fate::Quantised { was_quantised: origin == Origin::Quantised, is_folded, could_repack })
     }
 
-    /// The bytes of a tensor under a name and in a shape of the same number of elements.
+    /// Plans a copy of a stored tensor under another name, and in a shape with the same number of elements.
     fn copy(&mut self, id: TensorId, name: String, shape: Vec<usize>) -> Result<Fate> {
         let tensor = self.catalog.get(id);
         let outputs = vec![output(name, tensor.dtype, shape)?];
@@ -191,8 +203,8 @@ impl<'a> Finisher<'a> {
         Ok(Fate::Kept)
     }
 
-    fn decode(&mut self, name: String, shape: Vec<usize>, stored: Stored) -> Result<Fate> {
-        let Stored { decoder, parts, sources, origin, dtype, is_cast, is_folded, .. } = stored;
+    fn decode(&mut self, name: String, shape: Vec<usize>, stored: DraftValues) -> Result<Fate> {
+        let DraftValues { decoder, parts, sources, origin, dtype, is_cast, is_folded, .. } = stored;
         let decoded = output(name, dtype.dtype(), shape)?;
         let elements = decoded.bytes / dtype.byte_size() as u64;
         let values = Values { decoder, parts, sources, dtype, elements, origin };
@@ -211,12 +223,13 @@ impl<'a> Finisher<'a> {
         Ok(())
     }
 
-    /// Takes the names of what an encoder makes, and remembers where they, or the encoding, are not what one would expect.
+    /// Reserves the names of an encoder's outputs, and records weights that were renamed or have another encoding
+    /// than the target's.
     fn note_encoded(&mut self, name: &str, output_name: &str, encoder: &dyn TileEncoder) -> Result<()> {
         let (Some(quantise), Some(first)) = (self.quantise, encoder.outputs().first()) else { return Ok(()) };
-        match quantise.rules.wish(name, output_name) {
+        match quantise.rules.override_for(name, output_name) {
             Some(Override::Encode(other)) if other.name() != quantise.encoding.name() => {
-                self.outputs.others.push((first.name.clone(), other.name()));
+                self.outputs.other_encodings.push((first.name.clone(), other.name()));
             }
             _ => {}
         }
@@ -226,8 +239,9 @@ impl<'a> Finisher<'a> {
         encoder.outputs().iter().try_for_each(|made| self.names.claim(&made.name, name))
     }
 
-    /// Whether blocks are what the quantiser would make of them, or are not its business.
-    fn stays(&self, id: TensorId, encoder: Option<&dyn TileEncoder>) -> bool {
+    /// Whether a stored tensor of blocks is copied: it has the type that the quantiser chose, or the quantiser does
+    /// not apply to it.
+    fn copies_blocks(&self, id: TensorId, encoder: Option<&dyn TileEncoder>) -> bool {
         let tensor = self.catalog.get(id);
         match encoder.map(TileEncoder::outputs) {
             None => self.quantise.is_some_and(|quantise| quantise.keeps_blocks),
@@ -236,11 +250,11 @@ impl<'a> Finisher<'a> {
         }
     }
 
-    /// A weight with its codes and scales as they are, where it is not said what it is decoded to.
+    /// Plans a weight that keeps its codes and scales, unless the caller set a dtype to decode to.
     fn repacked(
         &self,
         quantise: &Quantise<'_>,
-        stored: &Stored,
+        stored: &DraftValues,
         shape: &[usize],
         encoder: &dyn TileEncoder,
     ) -> Result<Repacked> {
@@ -248,12 +262,12 @@ impl<'a> Finisher<'a> {
             return Ok(Repacked::Not);
         }
         let Quantise { sources: read, run, options, .. } = quantise;
-        let Stored { decoder, parts, sources, .. } = stored;
+        let DraftValues { decoder, parts, sources, .. } = stored;
         let repacking = Repacking { catalog: self.catalog, sources: read, run, same_codes: options.groups.same_codes };
         repacking.repacked(&Input { decoder: &**decoder, parts, sources, shape }, encoder)
     }
 
-    /// A matrix whose rows and columns are exchanged, as its encoder wants it.
+    /// Plans an encoded weight whose rows and columns are exchanged first.
     fn transposed(
         &self,
         decoder: Arc<dyn TileDecoder>,

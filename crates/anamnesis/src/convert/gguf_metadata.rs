@@ -1,9 +1,9 @@
-//! Metadata for GGUF files as users write it: `key=value`, and typed JSON.
+//! GGUF metadata as users write it: `key=value`, and typed JSON.
 //!
 //! | JSON | becomes |
 //! |---|---|
 //! | string, true, false | `String`, `Bool` |
-//! | whole number | `U32` where it fits, else `I64`, else `U64` |
+//! | integer | `U32` if it fits, else `I64`, else `U64` |
 //! | other number | `F32` |
 //! | array | an array of its first element's type, which all elements must have |
 //! | `{"type": "u8", "value": 3}` | a value of exactly this type |
@@ -18,21 +18,21 @@ use crate::catalog::{MetadataArray, MetadataValue};
 use crate::checkpoint::{MAX_JSON_VALUES, check_json_values, read_existing};
 use crate::error::{AnamnesisError, Result, quoted};
 
-/// Longest file of metadata, in bytes: a vocabulary fits several times.
+/// Maximum size of a metadata file: several times a large vocabulary.
 const MAX_METADATA_BYTES: u64 = 32 << 20;
 
-/// Reads `key=value`; the value is text, whatever it looks like.
+/// Parses `key=value`; the value is always a string.
 ///
 /// # Errors
-/// `Parse` where there is no `=` or nothing before it.
+/// `Parse` if there is no `=` or no key before it.
 pub fn parse_gguf_kv_arg(text: &str) -> Result<(String, MetadataValue)> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), MetadataValue::String(value.to_owned()))),
-        _ => Err(AnamnesisError::parse(format!("{} is no metadata; write key=value", quoted(text)))),
+        _ => Err(AnamnesisError::parse(format!("{} is not of the form key=value", quoted(text)))),
     }
 }
 
-/// Reads a JSON object of metadata.
+/// Parses a JSON object of metadata.
 ///
 /// ```
 /// use anamnesis::{GgufMetadataValue, convert::parse_gguf_metadata_json};
@@ -43,7 +43,7 @@ pub fn parse_gguf_kv_arg(text: &str) -> Result<(String, MetadataValue)> {
 /// ```
 ///
 /// # Errors
-/// `Parse` where it is not an object or a value does not fit its type, `LimitExceeded` where it has very many values.
+/// `Parse` if it is not an object or a value does not fit its type, `LimitExceeded` if it has too many values.
 pub fn parse_gguf_metadata_json(text: &str) -> Result<HashMap<String, MetadataValue>> {
     check_json_values(text.as_bytes(), MAX_JSON_VALUES, "metadata")?;
     let document: Value = serde_json::from_slice(text.as_bytes())
@@ -58,34 +58,34 @@ pub fn parse_gguf_metadata_json(text: &str) -> Result<HashMap<String, MetadataVa
     object.into_iter().map(entry).collect()
 }
 
-/// [`parse_gguf_metadata_json`] of a file.
+/// [`parse_gguf_metadata_json`] for a file.
 ///
 /// # Errors
-/// As [`parse_gguf_metadata_json`]; `Io` where it is no regular file or cannot be read, `LimitExceeded` where it is longer
-/// than 32 MiB.
+/// As [`parse_gguf_metadata_json`]; `Io` if it is not a regular file or cannot be read, `LimitExceeded` if it is
+/// larger than 32 MiB.
 pub fn read_gguf_metadata_json(path: impl AsRef<Path>) -> Result<HashMap<String, MetadataValue>> {
     let path = path.as_ref();
     let text = read_existing(path, MAX_METADATA_BYTES, None)?;
-    let text = String::from_utf8(text).map_err(|_| AnamnesisError::parse("metadata is not JSON: it is no UTF-8"));
+    let text = String::from_utf8(text).map_err(|_| AnamnesisError::parse("metadata is not JSON: it is not UTF-8"));
     text.and_then(|text| parse_gguf_metadata_json(&text)).map_err(|error| error.in_file(path))
 }
 
-type Read<T> = std::result::Result<T, String>;
+type ParseResult<T> = std::result::Result<T, String>;
 
-fn read_value(value: &Value) -> Read<MetadataValue> {
+fn read_value(value: &Value) -> ParseResult<MetadataValue> {
     match value {
         Value::Object(object) => read_typed(object),
         Value::Array(items) => {
             let first =
                 items.first().ok_or("an empty array needs its type: {\"type\": \"array\", \"item_type\": ...}")?;
-            read_array(natural_type(first)?, items)
+            read_array(default_type(first)?, items)
         }
-        scalar => read_scalar(natural_type(scalar)?, scalar),
+        scalar => read_scalar(default_type(scalar)?, scalar),
     }
 }
 
-/// The type of a plain JSON value.
-fn natural_type(value: &Value) -> Read<&'static str> {
+/// The default metadata type of a JSON value without an explicit type.
+fn default_type(value: &Value) -> ParseResult<&'static str> {
     match value {
         Value::String(_) => Ok("string"),
         Value::Bool(_) => Ok("bool"),
@@ -100,7 +100,7 @@ fn natural_type(value: &Value) -> Read<&'static str> {
     }
 }
 
-fn read_typed(object: &Map<String, Value>) -> Read<MetadataValue> {
+fn read_typed(object: &Map<String, Value>) -> ParseResult<MetadataValue> {
     let text = |key: &str| object.get(key).and_then(Value::as_str);
     match (text("type"), object.get("value"), text("item_type"), object.len()) {
         (Some("array"), Some(Value::Array(items)), Some(item_type), 3) => read_array(item_type, items),
@@ -109,20 +109,20 @@ fn read_typed(object: &Map<String, Value>) -> Read<MetadataValue> {
     }
 }
 
-/// One line per type: its name, its variant, and how it is had from JSON.
+/// One line per type: its name, its variant, and its conversion from JSON.
 macro_rules! types {
     ($($name:literal $variant:ident $read:expr;)*) => {
-        fn read_scalar(kind: &str, value: &Value) -> Read<MetadataValue> {
+        fn read_scalar(kind: &str, value: &Value) -> ParseResult<MetadataValue> {
             match kind {
                 $($name => Ok(MetadataValue::$variant($read(value).ok_or_else(|| misfit(value, kind))?)),)*
                 other => Err(unknown(other)),
             }
         }
 
-        fn read_array(kind: &str, items: &[Value]) -> Read<MetadataValue> {
+        fn read_array(kind: &str, items: &[Value]) -> ParseResult<MetadataValue> {
             let array = match kind {
                 $($name => MetadataArray::$variant(
-                    items.iter().map(|item| $read(item).ok_or_else(|| misfit(item, kind))).collect::<Read<_>>()?,
+                    items.iter().map(|item| $read(item).ok_or_else(|| misfit(item, kind))).collect::<ParseResult<_>>()?,
                 ),)*
                 other => return Err(unknown(other)),
             };
@@ -152,7 +152,7 @@ fn misfit(value: &Value, kind: &str) -> String {
 
 fn unknown(kind: &str) -> String {
     let kind = quoted(kind);
-    format!("{kind} is no type; u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, bool and string are")
+    format!("{kind} is not a type; allowed are u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, bool and string")
 }
 
 #[cfg(test)]
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_values_get_their_natural_types() {
+    fn plain_values_get_their_default_types() {
         use MetadataValue as V;
         let cases = [
             ("\"x\"", V::String("x".to_owned())),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn values_that_do_not_fit_their_type_are_refused() {
         for json in [
             "null",
             "[]",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_text() {
+    fn key_value_pairs_are_strings() {
         let (key, value) = parse_gguf_kv_arg("general.name=a=b").unwrap();
         assert_eq!((key.as_str(), value), ("general.name", MetadataValue::String("a=b".to_owned())));
         for text in ["", "=", "=b", "key"] {

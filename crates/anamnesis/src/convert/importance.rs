@@ -1,6 +1,6 @@
-//! Reading how important the inputs of each weight are, from the files that llama.cpp's tools write.
+//! Reading importance matrices (imatrix files) as llama.cpp's tools write them: GGUF, or the legacy binary format.
 //!
-//! Only names and lengths are read here, each held against the bytes that follow; the values stay in the file.
+//! Only names and lengths are read here, each checked against the bytes that follow; the values stay in the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use crate::io::{FileSource, Source};
 use crate::limits::ParseLimits;
 use crate::scheme::{Importance, InputWeights};
 
-/// Most entries of the older form. A model has some dozens for each of its layers.
+/// Maximum number of entries in the legacy format. A model has some dozens per layer.
 const MAX_IMPORTANCE_ENTRIES: usize = 1 << 20;
-/// Longest name, and longest name of a text, in bytes.
+/// Maximum length of an entry's name and of the dataset's name, in bytes.
 const MAX_NAME_BYTES: usize = 4096;
-/// First bytes of a file, by which its form is known.
+/// Bytes at the start of a file by which its format is recognised.
 const HEAD_BYTES: u64 = 64;
 
-/// What the sums of a weight and their number are called.
+/// Suffixes of the tensors with the sums of squared activations and the number of evaluations.
 const SUMS: &str = ".in_sum2";
 const COUNTS: &str = ".counts";
 
 impl Importance {
-    /// Reads an importance matrix: a GGUF file that says it is one, or the older form. The values stay in the file until they
-    /// are asked for.
+    /// Reads an importance matrix: a GGUF file of the type `imatrix`, or the legacy format. The values are read from
+    /// the file when they are needed.
     ///
     /// # Errors
-    /// `Io` where the file cannot be read, `Parse` where it is none, `LimitExceeded` past the limits.
+    /// `Io` if the file cannot be read, `Parse` if it is not an importance matrix, `LimitExceeded` past the limits.
     pub fn read(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Self> {
         let path = path.as_ref();
         let file = FileSource::open(path)?;
@@ -37,7 +37,7 @@ impl Importance {
         file.read_at(0, &mut head)?;
         let read = match matches!(detect_format_from_bytes(&head), Ok(Format::Gguf)) {
             true => Checkpoint::open_file(path, limits).and_then(from_gguf),
-            false => from_older(Arc::new(file)),
+            false => from_legacy(Arc::new(file)),
         };
         let mut importance = read.map_err(|error| error.in_file(path))?;
         importance.file = path.to_string_lossy().into_owned();
@@ -59,7 +59,7 @@ fn from_gguf(checkpoint: Checkpoint) -> Result<Importance> {
         }
     }
     if !is_one {
-        return Err(AnamnesisError::parse("it is no importance matrix: general.type is not imatrix"));
+        return Err(AnamnesisError::parse("not an importance matrix: general.type is not imatrix"));
     }
     let checkpoint = Arc::new(checkpoint);
     for (_, tensor) in checkpoint.catalog.iter() {
@@ -68,7 +68,7 @@ fn from_gguf(checkpoint: Checkpoint) -> Result<Importance> {
         let counts = counts.ok_or_else(|| AnamnesisError::parse(format!("{} has no {COUNTS}", quoted(name))))?;
         let counts = checkpoint.catalog.get(counts);
         if tensor.dtype != Dtype::F32 || counts.dtype != Dtype::F32 {
-            return Err(AnamnesisError::parse(format!("the sums and counts of {} are no F32", quoted(name))));
+            return Err(AnamnesisError::parse(format!("the sums and counts of {} are not F32", quoted(name))));
         }
         let elements = |shape: &[usize]| shape.iter().product::<usize>();
         let inputs = tensor.shape.last().copied().unwrap_or(0);
@@ -80,7 +80,7 @@ fn from_gguf(checkpoint: Checkpoint) -> Result<Importance> {
         let read = move || {
             let mut weights = file.decode::<f32>(&sums)?;
             for (weights, count) in weights.chunks_exact_mut(inputs).zip(file.decode::<f32>(&counts)?) {
-                // What was never used is as important as anything.
+                // As in llama.cpp, an expert that was never evaluated has the importance 1 everywhere.
                 weights.iter_mut().for_each(|weight| *weight = if count > 0.0 { *weight / count } else { 1.0 });
             }
             Ok(Arc::from(weights))
@@ -90,20 +90,22 @@ fn from_gguf(checkpoint: Checkpoint) -> Result<Importance> {
     Ok(importance)
 }
 
-/// The older form: entries of a name, a number of calls, and sums; then the number of pieces and the name of the text.
-fn from_older(file: Arc<dyn Source>) -> Result<Importance> {
-    let mut rest = Rest { file: &*file, at: 0 };
+/// The legacy format: entries of a name, a number of calls and sums; then the number of chunks and the
+/// name of the dataset.
+fn from_legacy(file: Arc<dyn Source>) -> Result<Importance> {
+    let mut cursor = Cursor { file: &*file, at: 0 };
     let mut importance = Importance::default();
-    let count = rest.number()?;
+    let count = cursor.number()?;
     if count > MAX_IMPORTANCE_ENTRIES {
         let message = format!("{count} entries, {MAX_IMPORTANCE_ENTRIES} are allowed");
         return Err(AnamnesisError::limit("MAX_IMPORTANCE_ENTRIES", message));
     }
     for _ in 0..count {
-        let name = String::from_utf8(rest.text()?).map_err(|_| AnamnesisError::parse("a name in it is no text"))?;
-        let calls = rest.number()?;
-        let len = rest.number()?;
-        let place = rest.pass(len as u64 * 4)?;
+        let name =
+            String::from_utf8(cursor.text()?).map_err(|_| AnamnesisError::parse("an entry name is not UTF-8"))?;
+        let calls = cursor.number()?;
+        let len = cursor.number()?;
+        let place = cursor.skip(len as u64 * 4)?;
         let divisor = if calls > 0 { calls as f32 } else { 1.0 };
         let file = Arc::clone(&file);
         let read = move || {
@@ -118,46 +120,46 @@ fn from_older(file: Arc<dyn Source>) -> Result<Importance> {
     if importance.weights.is_empty() {
         return Err(AnamnesisError::parse("it has no entries"));
     }
-    if rest.at < file.len() {
-        importance.chunks = u32::try_from(rest.number()?).ok();
-        importance.dataset = Some(String::from_utf8_lossy(&rest.text()?).into_owned());
+    if cursor.at < file.len() {
+        importance.chunks = u32::try_from(cursor.number()?).ok();
+        importance.dataset = Some(String::from_utf8_lossy(&cursor.text()?).into_owned());
     }
     Ok(importance)
 }
 
-/// What follows a place of the file.
-struct Rest<'a> {
+/// A cursor over the cursor of a file.
+struct Cursor<'a> {
     file: &'a dyn Source,
     at: u64,
 }
 
-impl Rest<'_> {
-    /// Passes over so many bytes, which must be there, and says where they begin.
-    fn pass(&mut self, bytes: u64) -> Result<u64> {
+impl Cursor<'_> {
+    /// Skips a number of bytes, which must exist, and returns the offset of the first.
+    fn skip(&mut self, bytes: u64) -> Result<u64> {
         let start = self.at;
         let end = start.checked_add(bytes).filter(|&end| end <= self.file.len());
-        self.at = end.ok_or_else(|| AnamnesisError::parse("it is no importance matrix, or it ends too early"))?;
+        self.at = end.ok_or_else(|| AnamnesisError::parse("not an importance matrix, or truncated"))?;
         Ok(start)
     }
 
-    /// A number of 32 bits that is not negative.
+    /// Reads an `i32` that must not be negative.
     fn number(&mut self) -> Result<usize> {
         let mut bytes = [0; 4];
-        self.file.read_at(self.pass(4)?, &mut bytes)?;
+        self.file.read_at(self.skip(4)?, &mut bytes)?;
         let number = i32::from_le_bytes(bytes);
         usize::try_from(number)
-            .map_err(|_| AnamnesisError::parse(format!("it is no importance matrix: a count is {number}")))
+            .map_err(|_| AnamnesisError::parse(format!("not an importance matrix: a count is {number}")))
     }
 
-    /// Bytes behind their number.
+    /// Reads a string with its length in front.
     fn text(&mut self) -> Result<Vec<u8>> {
         let length = self.number()?;
         if length > MAX_NAME_BYTES {
-            let why = format!("it is no importance matrix: a name takes {length} bytes");
+            let why = format!("not an importance matrix: a name takes {length} bytes");
             return Err(AnamnesisError::parse(why));
         }
         let mut text = vec![0; length];
-        self.file.read_at(self.pass(length as u64)?, &mut text)?;
+        self.file.read_at(self.skip(length as u64)?, &mut text)?;
         Ok(text)
     }
 }
@@ -167,11 +169,11 @@ mod tests {
     use super::*;
     use crate::io::BytesSource;
 
-    fn read_older(bytes: &[u8]) -> Result<Importance> {
-        from_older(Arc::new(BytesSource(bytes.to_vec())))
+    fn read_legacy(bytes: &[u8]) -> Result<Importance> {
+        from_legacy(Arc::new(BytesSource(bytes.to_vec())))
     }
 
-    fn older(name: &str, calls: i32, values: &[f32]) -> Vec<u8> {
+    fn legacy(name: &str, calls: i32, values: &[f32]) -> Vec<u8> {
         let mut bytes = 1i32.to_le_bytes().to_vec();
         bytes.extend((name.len() as i32).to_le_bytes());
         bytes.extend(name.as_bytes());
@@ -182,25 +184,25 @@ mod tests {
     }
 
     #[test]
-    fn the_older_form_is_read_with_and_without_what_it_was_made_of() {
-        let mut bytes = older("blk.0.attn_q.weight", 4, &[2.0, 8.0]);
-        let read = read_older(&bytes).unwrap();
+    fn the_legacy_format_is_read_with_and_without_its_dataset() {
+        let mut bytes = legacy("blk.0.attn_q.weight", 4, &[2.0, 8.0]);
+        let read = read_legacy(&bytes).unwrap();
         assert_eq!(read.weights["blk.0.attn_q.weight"].read().unwrap()[..], [0.5, 2.0]);
         assert_eq!((read.chunks, read.dataset), (None, None));
         bytes.extend(7i32.to_le_bytes());
         bytes.extend(4i32.to_le_bytes());
         bytes.extend(b"wiki");
-        let read = read_older(&bytes).unwrap();
+        let read = read_legacy(&bytes).unwrap();
         assert_eq!((read.chunks, read.dataset.as_deref()), (Some(7), Some("wiki")));
     }
 
     #[test]
     fn every_file_that_is_cut_off_is_refused() {
-        let bytes = older("blk.0.attn_q.weight", 4, &[2.0, 8.0]);
+        let bytes = legacy("blk.0.attn_q.weight", 4, &[2.0, 8.0]);
         for length in 0..bytes.len() {
-            assert!(read_older(&bytes[..length]).is_err(), "{length}");
+            assert!(read_legacy(&bytes[..length]).is_err(), "{length}");
         }
-        assert!(read_older(&0i32.to_le_bytes()).is_err());
-        assert!(read_older(&[0xFF; 64]).is_err());
+        assert!(read_legacy(&0i32.to_le_bytes()).is_err());
+        assert!(read_legacy(&[0xFF; 64]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! The tensors of an input as conversions take them: quantised weights and plain data, as far as they are selected.
+//! The selected tensors of an input: quantised weights and plain data.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::{AnamnesisError, Request, Result};
 use crate::io::Source;
 use crate::scheme::{Claimed, PlainDecoder, Prepared, TensorRole, TileDecoder};
 
-/// A catalog with its files, as the schemes claim it.
+/// A catalog with its files, after the schemes have claimed their weights.
 #[derive(Clone, Copy)]
 pub(crate) struct ClaimedCatalog<'a> {
     pub catalog: &'a Catalog,
@@ -27,17 +27,17 @@ pub(super) struct InputTensor {
     pub new_name: String,
     pub shape: Vec<usize>,
     pub parts: Vec<TensorId>,
-    /// `None` where it has no numbers.
+    /// `None` if its type has no numeric values.
     pub decoder: Option<Arc<dyn TileDecoder>>,
-    /// The type of plain data; `None` where it is quantised.
+    /// The type of plain data; `None` for a quantised weight.
     pub stored: Option<Dtype>,
 }
 
-/// The tensors that a selection takes.
-pub(super) struct Selected {
-    /// Weights first, both in the order of the catalog.
+/// The tensors that match a selection.
+pub(super) struct SelectedTensors {
+    /// Weights first, then plain data, each in catalog order.
     pub tensors: Vec<InputTensor>,
-    /// How many it leaves out.
+    /// Number of tensors that the selection leaves out.
     pub left_out: usize,
 }
 
@@ -46,9 +46,9 @@ impl<'a> ClaimedCatalog<'a> {
         Self { catalog: &checkpoint.catalog, sources: &checkpoint.sources, claimed: checkpoint.claimed() }
     }
 
-    /// The tensors to convert. A claim that failed is refused here, as are patterns that fit nothing; small companions are
+    /// The tensors to convert. Failed claims and patterns without a match are errors; small companions are
     /// read and checked.
-    pub(super) fn select(self, selection: &Selection, quantise: Option<&Quantise<'_>>) -> Result<Selected> {
+    pub(super) fn select(self, selection: &Selection, quantise: Option<&Quantise<'_>>) -> Result<SelectedTensors> {
         let Self { catalog, sources, claimed } = self;
         if let Some(problem) = claimed.problems.first() {
             return Err(problem.duplicate());
@@ -88,30 +88,30 @@ impl<'a> ClaimedCatalog<'a> {
             return Err(Request::NothingSelected.into());
         }
         let left_out = names.len() - tensors.len();
-        Ok(Selected { tensors, left_out })
+        Ok(SelectedTensors { tensors, left_out })
     }
 }
 
-impl Selected {
-    /// In the order in which architectures take them: by file and name.
+impl SelectedTensors {
+    /// Sorts the tensors by file and name, the order in which architectures expect them.
     pub(super) fn by_file_and_name(mut self, catalog: &Catalog) -> Self {
         let file = |tensor: &InputTensor| tensor.parts.first().map_or(0, |&id| catalog.get(id).extent.file);
         self.tensors.sort_by(|a, b| (file(a), &a.new_name).cmp(&(file(b), &b.new_name)));
         self
     }
 
-    /// What architectures know of them.
+    /// Names and shapes, which architectures map.
     pub(super) fn named(&self) -> Vec<Named<'_>> {
         self.tensors.iter().map(|tensor| Named { name: &tensor.new_name, shape: &tensor.shape }).collect()
     }
 }
 
 impl InputTensor {
-    /// What other tensors are made of; a tensor without numbers is refused.
+    /// The tensor as a leaf of a mapping; a tensor without numeric values is an error.
     pub(super) fn leaf(&self, catalog: &Catalog) -> Result<Leaf> {
         let decoder = self.decoder.clone().ok_or_else(|| {
             let dtype = self.stored.map_or_else(String::new, |dtype| dtype.to_string());
-            AnamnesisError::unsupported(dtype, "it has no numbers that a model could use").in_tensor(&self.name)
+            AnamnesisError::unsupported(dtype, "values of this type cannot be decoded").in_tensor(&self.name)
         })?;
         let parts = self.parts.iter().map(|&id| catalog.get(id).extent).collect();
         Ok(Leaf { decoder, elements: elements(&self.shape).unwrap_or(0), parts, stored: self.stored })

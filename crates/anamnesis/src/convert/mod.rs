@@ -1,4 +1,4 @@
-//! From any input to any output: one dispatch, one plan, one pipeline.
+//! Conversion of any input to any output: one dispatch, one plan, one pipeline.
 //!
 //! | target | writes |
 //! |---|---|
@@ -8,22 +8,23 @@
 //! | bitsandbytes, FP8, compressed-tensors, ModelOpt, MLX, GPTQ, AWQ, quanto, HQQ, gpt-oss | quantised weights in safetensors, and a configuration that describes them |
 //! | mixes and block types of ggml | quantised weights in GGUF |
 //!
-//! [`ConvertTarget::all`] lists them by name. What becomes of a tensor:
+//! [`ConvertTarget::all`] lists them by name. The operation on a tensor depends on its type:
 //!
 //! | input | where nothing is quantised | where the target quantises |
 //! |---|---|---|
-//! | plain floats | copied, or cast where asked | matrices quantised, but for those the target's own library keeps |
-//! | quantised weights | decoded, or blocks kept where the container holds them | codes kept where both libraries decode them alike, otherwise decoded and quantised anew |
+//! | plain floats | copied, or cast on request | matrices quantised, except those that the target's own library keeps |
+//! | quantised weights | decoded; blocks are kept if the container holds them | codes kept if both libraries decode them alike, otherwise decoded and quantised again |
 //! | anything else | copied | copied |
 //!
-//! Metadata stays where the container does. What the output cannot hold is refused before anything is written. Names and
-//! shapes are kept unless a [`Selection`](crate::Selection) changes names, or a known architecture is converted between
-//! Hugging Face and GGUF: then names, shapes, the order of rows, types and metadata are those of the other side (`mapped`).
-//! GGUF has no scalars: a tensor of rank 0 gets the shape `[1]`, and a [`PlanNote`] says so.
+//! Metadata is kept if input and output have the same container. Tensors that the output cannot hold are refused
+//! before anything is written. Names and shapes are kept unless a [`Selection`](crate::Selection) renames tensors, or
+//! a known architecture is converted between Hugging Face and GGUF: then names, shapes, the order of rows, types and
+//! metadata are those of the other side (`mapped`). GGUF has no scalars: a tensor of rank 0 gets the shape `[1]`,
+//! reported as a [`PlanNote`].
 //!
-//! One planner (`outputs`) plans every tensor: it is given what an output tensor is made of, be that a tensor of the input or
-//! what an architecture makes of several, and decides by type and target. The quantiser then sees all of them at once
-//! (`drafts`), and what it decides becomes planned work with its statistics (`finished`).
+//! One planner (`outputs`) plans every output tensor, whether it is a tensor of the input or made from several by an
+//! architecture, and decides by type and target. The quantiser then decides about all of them at once (`drafts`), and
+//! its decisions become planned work with its statistics (`finished`).
 
 #[cfg(test)]
 mod broken_coders;
@@ -36,7 +37,6 @@ mod fit;
 mod gguf_metadata;
 mod importance;
 mod inputs;
-mod joined;
 mod mapped;
 mod notes;
 mod options;
@@ -49,6 +49,7 @@ mod plan;
 mod remember;
 mod repacked;
 mod rules;
+mod shared_scales;
 mod split;
 mod stats;
 mod target;
@@ -73,7 +74,7 @@ pub(crate) use inputs::ClaimedCatalog;
 pub use notes::PlanNote;
 pub use options::{Cast, ConvertOptions};
 pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_name};
-pub(crate) use outputs::{Asked, plan_outputs};
+pub(crate) use outputs::{OutputRequest, plan_outputs};
 pub use plan::{ConvertPlan, PlannedOutput};
 pub use remember::RememberPlan;
 pub use split::Split;
@@ -81,8 +82,8 @@ pub use stats::{ConvertReport, ConvertStats, QuantizationError};
 pub use target::{ConvertTarget, EncodingId};
 pub(crate) use write::{to_bytes, write_file};
 
-/// Converts what a user names, a file or a checkpoint directory. The output is a file; where the input is a directory and
-/// the target is of the safetensors family, it is a directory that loads as it is.
+/// Converts a file or a checkpoint directory. The output is a file, or, if the input is a directory and the target is
+/// in the safetensors family, a directory that loads without further edits.
 ///
 /// ```no_run
 /// use anamnesis::convert::{ConvertOptions, ConvertTarget, convert};
@@ -93,13 +94,13 @@ pub(crate) use write::{to_bytes, write_file};
 /// ```
 ///
 /// # Errors
-/// `Io` where files cannot be read or written, `Parse` where the input is malformed, `Unsupported` where it cannot be
-/// converted to this target. No output is left behind then.
+/// `Io` if a file cannot be read or written, `Parse` if the input is malformed, `Unsupported` if it cannot be converted
+/// to this target. No output is left behind then.
 pub fn convert(input: &Path, target: ConvertTarget, output: &Path, options: &ConvertOptions) -> Result<ConvertStats> {
     convert_with_progress(input, target, output, options, || {})
 }
 
-/// [`convert`], calling `progress` once for every tensor that is finished.
+/// [`convert`], calling `progress` once per finished tensor.
 ///
 /// # Errors
 /// As [`convert`].
@@ -111,7 +112,7 @@ pub fn convert_with_progress(
     progress: impl FnMut(),
 ) -> Result<ConvertStats> {
     let checkpoint = Checkpoint::open(input, &options.limits)?;
-    // The parts of a split GGUF model are one file that was cut.
+    // The parts of a split GGUF model count as one file.
     let is_directory = checkpoint.directory().is_some() && checkpoint.format() != Format::Gguf;
     if target == ConvertTarget::Hf || is_directory && target.format() == Format::Safetensors {
         let plan = checkpoint.plan_convert_directory(target, options, &DirectoryOptions::new())?;
@@ -122,15 +123,15 @@ pub fn convert_with_progress(
     Ok(plan.write(output, each_tensor(progress))?.stats)
 }
 
-/// Converts the bytes of a file.
+/// Converts a file in memory.
 ///
 /// # Errors
-/// As [`convert`], and `LimitExceeded` where input or output are larger than the limits allow.
+/// As [`convert`], and `LimitExceeded` if input or output exceed the limits.
 pub fn convert_bytes(input: &[u8], target: ConvertTarget, options: &ConvertOptions) -> Result<(Vec<u8>, ConvertStats)> {
     convert_bytes_with_progress(input, target, options, || {})
 }
 
-/// [`convert_bytes`], calling `progress` once for every tensor that is finished.
+/// [`convert_bytes`], calling `progress` once per finished tensor.
 ///
 /// # Errors
 /// As [`convert_bytes`].
@@ -145,12 +146,12 @@ pub fn convert_bytes_with_progress(
     Ok((bytes, report.stats))
 }
 
-/// Calls `progress` as often as tensors are finished.
+/// A progress callback that calls `progress` once per finished tensor.
 fn each_tensor(mut progress: impl FnMut()) -> impl FnMut(&Progress) {
-    let mut told = 0;
+    let mut reported = 0;
     move |now| {
-        while told < now.tensors {
-            told += 1;
+        while reported < now.tensors {
+            reported += 1;
             progress();
         }
     }

@@ -1,86 +1,87 @@
-//! What a plan says about its output beside the numbers, as data.
+//! Plan notes: remarks on the output of a conversion beyond its statistics, as data.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::finished::Instead;
+use super::finished::FallbackType;
 use crate::catalog::{Dtype, Selection};
 use crate::container::OutputTensor;
 use crate::error::quoted;
 use crate::pipeline::Planned;
 use crate::scheme::Leftover;
 
-/// Something about the output of a conversion that its numbers do not show. `Display` says it in a sentence.
+/// A remark on the output of a conversion. `Display` formats it as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanNote {
-    /// Tensors that look like parts of quantised weights are copied as plain data.
+    /// Tensors that look like parts of quantised weights, but are copied as plain data.
     Unclaimed {
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// One of those tensors.
     UnclaimedTensor {
         /// Its name.
         name: String,
-        /// The name, and why it looks like a part of something.
+        /// The name, and why it looks like part of a quantised weight.
         text: String,
     },
-    /// Weights get another type than the target's mix wants, because its blocks do not divide their rows.
+    /// Weights with a fallback type, because their row length is not a multiple of the block length of
+    /// the intended type.
     OtherType {
-        /// The type they get.
+        /// The fallback type.
         made: Dtype,
-        /// The type they should have got.
+        /// The intended type.
         wanted: Dtype,
         /// Their names.
         tensors: Vec<String>,
     },
-    /// Weights that are quantised already are decoded and quantised again.
+    /// Quantised weights that are decoded and quantised again.
     Requantised {
-        /// How many.
+        /// Their number.
         count: usize,
     },
-    /// Scalars are written with the shape `[1]`, since the container has none.
+    /// Scalars that are written with the shape `[1]`, since the container has no scalars.
     ScalarsReshaped {
-        /// How many.
+        /// Their number.
         count: usize,
     },
-    /// Metadata entries of the input that the output does not have.
+    /// Metadata entries of the input that are not in the output.
     MetadataDropped {
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// Tensors of the input that the selection leaves out.
     LeftOut {
-        /// How many.
+        /// Their number.
         count: usize,
     },
-    /// Weights are renamed, so that loaders find their scales.
+    /// Weights that are renamed so that loaders find their scales.
     Renamed {
-        /// How many.
+        /// Their number.
         count: usize,
-        /// The name of the first in the input.
+        /// The input name of the first of them.
         before: String,
-        /// Its name in the output.
+        /// Its output name.
         after: String,
     },
-    /// Tensors whose names or ranks are more than llama.cpp reads.
+    /// Tensors whose name is too long or whose rank is too high for llama.cpp.
     BeyondLlamaCpp {
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// A GGUF file without `general.architecture`, which llama.cpp does not load.
     NoArchitecture,
-    /// A single file of a scheme whose loaders need a `config.json` beside it.
+    /// A single file of a scheme whose loaders need a `config.json` in the same directory.
     NeedsConfiguration,
-    /// A directory without the `config.json` that should describe the quantisation.
+    /// A directory without the `config.json` that would describe the quantisation.
     NoConfiguration,
-    /// Files beside the weights of the input that are not part of the output.
-    FilesBeside {
-        /// How many.
+    /// Sidecars of the input that are not part of the output.
+    SidecarsLeftOut {
+        /// Their number.
         count: usize,
     },
-    /// A fact about one scheme or one architecture, in a sentence.
+    /// A remark specific to one scheme or architecture, as a sentence.
     Other(String),
 }
 
@@ -104,8 +105,8 @@ impl fmt::Display for PlanNote {
             ),
             Self::Requantised { count } => counted(
                 count,
-                "one weight was quantized already: it is decoded first, and loses twice",
-                "weights were quantized already: they are decoded first, and lose twice",
+                "one weight is already quantized: it is decoded and quantized again, which adds to its error",
+                "weights are already quantized: they are decoded and quantized again, which adds to their errors",
             ),
             Self::ScalarsReshaped { count } => counted(
                 count,
@@ -122,17 +123,17 @@ impl fmt::Display for PlanNote {
                 "one tensor of the input is left out by the selection",
                 "tensors of the input are left out by the selection",
             ),
-            Self::FilesBeside { count } => counted(
+            Self::SidecarsLeftOut { count } => counted(
                 count,
-                "one file beside the weights is not part of the output",
-                "files beside the weights are not part of the output",
+                "one sidecar file of the input is not part of the output",
+                "sidecar files of the input are not part of the output",
             ),
             Self::OtherType { made, wanted, tensors } => {
                 let names: Vec<_> = tensors.iter().take(NAMED_IN_NOTE).map(|name| quoted(name)).collect();
                 let more = tensors.len().saturating_sub(NAMED_IN_NOTE);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
                 let names = names.join(", ");
-                write!(f, "{made} instead of {wanted}, whose blocks do not divide the rows: {names}{more}")
+                write!(f, "{made} instead of {wanted}, whose block length does not divide the row length: {names}{more}")
             }
             Self::Renamed { count, before, after } => {
                 let (before, after) = (quoted(before), quoted(after));
@@ -155,18 +156,19 @@ impl fmt::Display for PlanNote {
                 f.write_str("llama.cpp will not load the output: it has no general.architecture")
             }
             Self::NeedsConfiguration => f.write_str(
-                "loaders need a config.json beside it that tells of the quantisation; the output of a directory has one",
+                "loaders need a config.json that describes the quantisation in the same directory; a directory output has one",
             ),
-            Self::NoConfiguration => f.write_str("there is no config.json to tell the quantisation in"),
+            Self::NoConfiguration => f.write_str("there is no config.json that could describe the quantisation"),
             Self::UnclaimedTensor { text, .. } | Self::Other(text) => f.write_str(text),
         }
     }
 }
 
-/// Weights named in a note; the rest are counted.
+/// Maximum number of weights named in a note; the rest are counted.
 const NAMED_IN_NOTE: usize = 3;
 
-/// What is copied although it looks like a part of a quantised weight: how many tensors, then each.
+/// Notes on tensors that are copied although they look like parts of quantised weights: their number,
+/// then one note each.
 pub(super) fn of_unclaimed(unclaimed: &[Leftover], selection: &Selection) -> Vec<PlanNote> {
     let copied: Vec<_> = unclaimed.iter().filter(|tensor| selection.takes(&tensor.name)).collect();
     let count = (!copied.is_empty()).then_some(PlanNote::Unclaimed { count: copied.len() });
@@ -174,10 +176,10 @@ pub(super) fn of_unclaimed(unclaimed: &[Leftover], selection: &Selection) -> Vec
     count.into_iter().chain(copied.iter().map(each)).collect()
 }
 
-/// Which weights are of another type than they should be, by both types.
-pub(super) fn of_other_types(instead: &[Instead]) -> Vec<PlanNote> {
+/// Notes on weights with a fallback type, grouped by intended type and fallback.
+pub(super) fn of_fallback_types(fallbacks: &[FallbackType]) -> Vec<PlanNote> {
     let mut by_types: BTreeMap<(String, String), (Dtype, Dtype, Vec<String>)> = BTreeMap::new();
-    for Instead { name, wanted, made } in instead {
+    for FallbackType { name, wanted, made } in fallbacks {
         let types = (made.to_string(), wanted.to_string());
         by_types.entry(types).or_insert_with(|| (*made, *wanted, Vec::new())).2.push(name.clone());
     }
@@ -185,7 +187,7 @@ pub(super) fn of_other_types(instead: &[Instead]) -> Vec<PlanNote> {
     by_types.into_values().map(note).collect()
 }
 
-/// How many weights lose twice, scalars get a shape, entries are dropped and tensors left out.
+/// Notes on numbers of weights quantised again, scalars reshaped, metadata entries dropped and tensors left out.
 pub(super) fn of_counts(requantised: usize, reshaped: usize, dropped: usize, left_out: usize) -> Vec<PlanNote> {
     let notes = [
         (requantised, PlanNote::Requantised { count: requantised }),
@@ -196,13 +198,13 @@ pub(super) fn of_counts(requantised: usize, reshaped: usize, dropped: usize, lef
     notes.into_iter().filter(|(count, _)| *count > 0).map(|(_, note)| note).collect()
 }
 
-/// Weights whose names had to change.
+/// A note on weights that had to be renamed.
 pub(super) fn of_new_names(renamed: &[[String; 2]]) -> Option<PlanNote> {
     let [before, after] = renamed.first()?;
     Some(PlanNote::Renamed { count: renamed.len(), before: before.clone(), after: after.clone() })
 }
 
-/// Tensors that GGUF can hold and llama.cpp cannot read.
+/// A note on tensors that GGUF can hold but llama.cpp cannot read.
 pub(super) fn beyond_llama_cpp(planned: &[Planned]) -> Option<PlanNote> {
     let outputs = planned.iter().flat_map(|planned| &planned.outputs);
     let beyond = |output: &&OutputTensor| output.name.len() > 63 || output.shape.len() > 4;
@@ -215,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_and_many_are_said_differently() {
+    fn singular_and_plural_differ() {
         assert_eq!(PlanNote::LeftOut { count: 1 }.to_string(), "one tensor of the input is left out by the selection");
         assert_eq!(PlanNote::LeftOut { count: 3 }.to_string(), "3 tensors of the input are left out by the selection");
         let tensors = ["a", "b\u{1b}", "c", "d"].map(str::to_owned).to_vec();

@@ -1,4 +1,4 @@
-//! What is asked of a conversion.
+//! Options of a conversion.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -14,7 +14,7 @@ use crate::limits::ParseLimits;
 use crate::pipeline::RememberOptions;
 use crate::scheme::{BnbOptions, QuantiseOptions};
 
-/// What is asked of a conversion, and how it runs. The defaults decode to BF16 and keep everything that needs no change.
+/// The options of a conversion. By default quantised weights are decoded to BF16 and everything else is kept.
 ///
 /// ```
 /// use anamnesis::{ConvertOptions, Dtype};
@@ -24,45 +24,45 @@ use crate::scheme::{BnbOptions, QuantiseOptions};
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ConvertOptions {
-    /// What the input may cost.
+    /// Limits for parsing the input.
     pub limits: ParseLimits,
-    /// How it runs; its members are read and set as if they were members of these options.
+    /// Options of the run: threads, CPU level, cancellation. `ConvertOptions` dereferences to them.
     pub run: RememberOptions,
-    /// Metadata for a GGUF file, over what the input has.
+    /// Metadata for a GGUF file; takes precedence over that of the input.
     pub gguf_metadata: HashMap<String, MetadataValue>,
-    /// Keys of the input's metadata that a GGUF file shall not get.
+    /// Metadata keys of the input to leave out of a GGUF file.
     pub gguf_removed: Vec<String>,
-    /// What quantised weights are decoded to: BF16, F32 or F16. `None` means BF16, and that blocks stay as they are where
-    /// the target can hold them. Where a checkpoint of a known architecture becomes GGUF, it is the type of all its matrices,
-    /// which may be Q8_0 too, and `None` means the type of the first that has BF16 or F16.
+    /// The type that quantised weights are decoded to: BF16, F32 or F16. `None` means BF16, and keeps blocks that the
+    /// target can hold. If a checkpoint of a known architecture is converted to GGUF, it is the type of all its
+    /// matrices, may also be Q8_0, and `None` means the type of the first matrix of BF16 or F16.
     pub output_dtype: Option<Dtype>,
-    /// Whether tensors keep their names on the way from a checkpoint to GGUF, although llama.cpp knows them by others.
+    /// Whether a checkpoint converted to GGUF keeps its tensor names instead of getting those of llama.cpp.
     pub keep_names: bool,
-    /// How a GGUF model is cut into files.
+    /// How a GGUF model is split into files.
     pub split: Split,
-    /// Which tensors are converted beyond what the target needs.
+    /// Which tensors are cast to the output type.
     pub cast: Cast,
-    /// Which tensors are written, and their names.
+    /// Which tensors are written, and under which names.
     pub selection: Selection,
-    /// How weights are quantised, where the target quantises.
+    /// How weights are quantised, if the target quantises.
     pub quantise: QuantiseOptions,
-    /// Whether NaN is quantised as zero and infinities as the largest value under their scale, and weights are written that do
-    /// not decode to finite numbers, instead of being refused.
+    /// Whether non-finite values are accepted instead of refused: NaN is quantised as zero, infinities as the largest
+    /// value of their scale, and weights that decode to non-finite values are written.
     pub allow_nonfinite: bool,
-    /// Whether the error that quantising makes is measured.
+    /// Whether quantisation errors are measured.
     pub measure: bool,
     pub(crate) quantised: NamePatterns,
     pub(crate) rules: Rules,
 }
 
-/// Which tensors are converted to the output type.
+/// Which tensors are cast to the output type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Cast {
-    /// Quantised weights only; what is stored as plain floats keeps its type.
+    /// Quantised weights only; plain floats keep their type.
     #[default]
     Quantized,
-    /// Plain floats too.
+    /// Plain floats as well.
     All,
 }
 
@@ -115,134 +115,136 @@ impl ConvertOptions {
         self
     }
 
-    /// Sets the CPU instructions to use.
+    /// Sets the CPU level.
     #[must_use]
     pub fn with_cpu_level(mut self, cpu: CpuLevel) -> Self {
         self.run = self.run.with_cpu_level(cpu);
         self
     }
 
-    /// Sets what quantised weights are decoded to; other types than BF16, F32 and F16 are refused when converting.
+    /// Sets the type that quantised weights are decoded to; types other than BF16, F32 and F16 are refused
+    /// when converting.
     #[must_use]
     pub const fn with_output_dtype(mut self, dtype: Dtype) -> Self {
         self.output_dtype = Some(dtype);
         self
     }
 
-    /// Lets `cancel` stop the conversion.
+    /// Sets the token that cancels the conversion.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
         self.run = self.run.with_cancel(cancel);
         self
     }
 
-    /// Keeps names on the way from a checkpoint to GGUF, or lets the architecture change them where it is known.
+    /// Sets whether a checkpoint converted to GGUF keeps its tensor names; otherwise a known architecture changes them.
     #[must_use]
     pub const fn with_keep_names(mut self, keep: bool) -> Self {
         self.keep_names = keep;
         self
     }
 
-    /// Decides about a file that is already there.
+    /// Sets what happens if the output file exists.
     #[must_use]
     pub fn with_existing(mut self, existing: Existing) -> Self {
         self.run = self.run.with_existing(existing);
         self
     }
 
-    /// Cuts a GGUF model into files.
+    /// Sets how a GGUF model is split into files.
     #[must_use]
     pub const fn with_split(mut self, split: Split) -> Self {
         self.split = split;
         self
     }
 
-    /// Decides which tensors get the output type.
+    /// Sets which tensors are cast to the output type.
     #[must_use]
     pub const fn with_cast(mut self, cast: Cast) -> Self {
         self.cast = cast;
         self
     }
 
-    /// Chooses and renames tensors.
+    /// Sets which tensors are written, and under which names.
     #[must_use]
     pub fn with_selection(mut self, selection: Selection) -> Self {
         self.selection = selection;
         self
     }
 
-    /// Sets how weights become BitsAndBytes.
+    /// Sets the options of BitsAndBytes quantisation.
     #[must_use]
     pub fn with_bnb(mut self, bnb: BnbOptions) -> Self {
         self.quantise.bnb = bnb;
         self
     }
 
-    /// Sets how many values share a scale of BitsAndBytes.
+    /// Sets the block size of BitsAndBytes: the number of values per scale.
     #[must_use]
     pub fn with_block_size(mut self, values: usize) -> Self {
         self.quantise.bnb = self.quantise.bnb.with_block_size(values);
         self
     }
 
-    /// Quantises scales of BitsAndBytes too, or not.
+    /// Sets whether the scales of BitsAndBytes are quantised too.
     #[must_use]
     pub fn with_double_quant(mut self, double_quant: bool) -> Self {
         self.quantise.bnb = self.quantise.bnb.with_double_quant(double_quant);
         self
     }
 
-    /// Quantises NaN as zero and infinities as the largest value under their scale, and writes what does not decode to finite
-    /// numbers; or refuses all that.
+    /// Sets whether non-finite values are accepted: NaN quantised as zero, infinities as the largest value of their
+    /// scale, and weights written that decode to non-finite values.
     #[must_use]
     pub const fn with_allow_nonfinite(mut self, allow: bool) -> Self {
         self.allow_nonfinite = allow;
         self
     }
 
-    /// Measures the error that quantising makes, or not.
+    /// Sets whether quantisation errors are measured.
     #[must_use]
     pub const fn with_measure(mut self, measure: bool) -> Self {
         self.measure = measure;
         self
     }
 
-    /// Quantises the weights that fit this pattern or another one given so, and no others.
+    /// Adds a pattern of weights to quantise; weights that match none of them are kept.
     ///
     /// # Errors
-    /// `Request` where it is no pattern.
+    /// `Request` if it is not a valid pattern.
     pub fn with_quantized(mut self, pattern: &str) -> Result<Self> {
         self.quantised.include(pattern)?;
         Ok(self)
     }
 
-    /// Keeps the weights that fit this pattern unquantised.
+    /// Adds a pattern of weights to keep unquantised.
     ///
     /// # Errors
-    /// `Request` where it is no pattern.
+    /// `Request` if it is not a valid pattern.
     pub fn with_kept(mut self, pattern: &str) -> Result<Self> {
         self.quantised.exclude(pattern)?;
         Ok(self)
     }
 
-    /// Quantises the weights that fit this pattern, by their names in the input or in the output, otherwise than the others:
-    /// to the encoding of this name, which the target's configuration must be able to tell of beside its own, or not at all
-    /// (`keep`). Of several rules the first that fits counts.
+    /// Adds a rule for the weights whose input or output name matches the pattern: quantise them to the encoding named
+    /// by `spec`, which the target must be able to mix with its own, or keep them unquantised (`keep`). The first
+    /// matching rule applies.
     ///
     /// ```
     /// use anamnesis::ConvertOptions;
-    /// let options = ConvertOptions::new().with_rule("*.down_proj.weight", "w8a16")?.with_rule("lm_head.weight", "keep")?;
+    /// let options = ConvertOptions::new().with_rule("*.down_proj.weight", "w8a16")?;
+    /// let options = options.with_rule("lm_head.weight", "keep")?;
     /// # Ok::<(), anamnesis::AnamnesisError>(())
     /// ```
     ///
     /// # Errors
-    /// `Request` where it is no pattern, or where nothing is quantised by that name.
+    /// `Request` if the pattern is not valid or `spec` is not an encoding.
     pub fn with_rule(mut self, pattern: &str, spec: &str) -> Result<Self> {
         self.rules.add(pattern, spec)?;
         Ok(self)
     }
 
-    /// The output type, where one is given.
+    /// The output type, if one is set.
     pub(crate) fn target_dtype(&self) -> Result<Option<TargetDtype>> {
         match self.output_dtype {
             None => Ok(None),

@@ -1,4 +1,4 @@
-//! What a conversion will make, before its tensors get their places.
+//! The outline of an output: its tensors and metadata before they are laid out in files.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::mapped::{MappedOutputs, Model};
 use super::notes::{self, PlanNote};
 use super::options::{Cast, ConvertOptions};
 use super::output_tensor::fit;
-use super::outputs::{Asked, plan_outputs};
+use super::outputs::{OutputRequest, plan_outputs};
 use super::split::Split;
 use super::stats::ConvertStats;
 use super::target::ConvertTarget;
@@ -26,44 +26,45 @@ use crate::scheme::{Encoding, Keeping, QuantisedModel};
 pub(crate) struct Outline {
     pub planned: Vec<Planned>,
     pub metadata: Option<Metadata>,
-    /// The members of the model's configuration that tell of the quantised weights, where there are any.
+    /// The members of the model's configuration that describe the quantised weights, if there are any.
     pub configuration: Vec<(&'static str, Value)>,
-    /// Files beside the weights that tell of them.
+    /// Sidecars that describe the quantised weights.
     pub documents: Vec<(&'static str, Value)>,
     pub stats: ConvertStats,
     pub kept: Vec<(String, Keeping)>,
     pub notes: Vec<PlanNote>,
     /// The architecture whose names and keys the output has.
     pub architecture: Option<&'static Architecture>,
-    /// What the first quantised weight was before.
+    /// The dtype of the first quantised weight before it was quantised.
     pub encoded_dtype: Option<TargetDtype>,
 }
 
-/// What describes the quantised weights of an output: members of its configuration, entries of its metadata, files.
+/// The description of the quantised weights of an output: members of its configuration, metadata entries, sidecars.
 #[derive(Default)]
-struct Described {
+struct WeightDescription {
     members: Vec<(&'static str, Value)>,
     metadata: Metadata,
     documents: Vec<(&'static str, Value)>,
 }
 
 impl Checkpoint {
-    /// The tensors and the metadata of an output, without their places.
+    /// The tensors and the metadata of an output, without their offsets.
     pub(crate) fn outline(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Outline> {
         self.check_target(target, options)?;
         let model = self.model_for(target, options)?;
         let MappedOutputs { mut outputs, metadata, notes: notes_of_model } =
             self.outputs(target, options, model.as_ref())?;
         let described = target.encoding().map(|encoding| self.described(encoding, options, &outputs));
-        let Described { members: configuration, metadata: told, documents } = described.unwrap_or_default();
+        let WeightDescription { members: configuration, metadata: new_entries, documents } =
+            described.unwrap_or_default();
         let (is_mapped, planned) = (model.is_some(), &mut outputs.planned);
         let reshaped = fit(planned, target.container()?, target.extension())?;
         if !is_mapped {
-            // The input's own order: what was together stays together, and reading goes from front to back.
+            // The order of the input: neighbouring tensors stay neighbours, and the input is read sequentially.
             planned.sort_by_key(Planned::source);
         }
         let (mut metadata, dropped) = self.metadata_for(target, options, metadata)?;
-        if !told.is_empty() {
+        if !new_entries.is_empty() {
             let mut all = metadata.unwrap_or_default();
             let is_of_llama_cpp = is_mapped || self.format() == Format::Gguf;
             if target.is_quantized() && target.format() == Format::Gguf && is_of_llama_cpp {
@@ -72,16 +73,16 @@ impl Checkpoint {
                     false => self.metadata()?.into_iter().map(|(key, _)| key).collect(),
                 };
                 arrange_as_llama_cpp(planned, options.split != Split::AsInput);
-                all = all.in_order(new_behind_old(old, &told));
+                all = all.in_order(in_key_order(old, &new_entries));
             }
-            all.extend(told);
+            all.extend(new_entries);
             metadata = Some(all);
         }
         let mut notes: Vec<PlanNote> = self.claimed().notes.iter().cloned().map(PlanNote::Other).collect();
         notes.extend(notes::of_unclaimed(self.unclaimed(), &options.selection));
         notes.extend(notes_of_model.into_iter().map(PlanNote::Other));
-        let Outputs { planned, stats, kept, instead, requantised, encoded_dtype, renamed, .. } = outputs;
-        notes.extend(notes::of_other_types(&instead));
+        let Outputs { planned, stats, kept, fallbacks, requantised, encoded_dtype, renamed, .. } = outputs;
+        notes.extend(notes::of_fallback_types(&fallbacks));
         notes.extend(notes::of_counts(requantised, reshaped, dropped, stats.left_out));
         notes.extend(notes::of_new_names(&renamed));
         if target == ConvertTarget::Gguf {
@@ -98,7 +99,7 @@ impl Checkpoint {
         Ok(Outline { planned, metadata, configuration, documents, stats, kept, notes, architecture, encoded_dtype })
     }
 
-    /// Refuses a target that writes no file, and options that do not go with it.
+    /// Refuses a target that is not a single file, and options that contradict it.
     fn check_target(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<()> {
         if target == ConvertTarget::Hf {
             let why = "it is written as a directory, not as one file".to_owned();
@@ -113,16 +114,14 @@ impl Checkpoint {
         match self.adapter()? {
             None => Ok(()),
             Some(name) => {
-                let why = format!(
-                    "{} says that this is an adapter, which is added to the weights of a model and not quantised",
-                    quoted(&name)
-                );
+                let why =
+                    format!("{} marks this checkpoint as an adapter; only models can be quantised", quoted(&name));
                 Err(AnamnesisError::unsupported(target.name(), why))
             }
         }
     }
 
-    /// Every tensor of an output: what an architecture makes of the input, or the tensors of the input themselves.
+    /// Every output tensor: made from the input by an architecture, or the input tensors themselves.
     fn outputs(
         &self,
         target: ConvertTarget,
@@ -134,7 +133,7 @@ impl Checkpoint {
             (Some(_), None) => self.all_metadata()?,
             _ => None,
         };
-        // A model for llama.cpp has types of its own.
+        // A model for llama.cpp gets its types from the architecture.
         let dtype = if model.is_some() { None } else { options.target_dtype()? };
         let keeps_blocks = dtype.is_none() && !cast_all;
         let checks =
@@ -156,46 +155,47 @@ impl Checkpoint {
         if let Some(model) = model {
             return model.outputs(options, quantise);
         }
-        let asked = Asked {
+        let request = OutputRequest {
             dtype: dtype.unwrap_or_default(),
             keeps_blocks: (encoding.is_none() && keeps_blocks).then_some(container),
             cast_all,
-            // As llama.cpp decodes what it quantises again.
+            // llama.cpp decodes blocks to F32 before it quantises them again.
             exact_blocks: encoding.is_some() && dtype.is_none() && target.format() == Format::Gguf,
             selection: &options.selection,
             quantise,
         };
-        let outputs = plan_outputs(ClaimedCatalog::of(self), &asked)?;
+        let outputs = plan_outputs(ClaimedCatalog::of(self), &request)?;
         Ok(MappedOutputs { outputs, metadata: None, notes: Vec::new() })
     }
 
-    /// What tells loaders of the quantised weights.
-    fn described(&self, encoding: &Encoding, options: &ConvertOptions, outputs: &Outputs) -> Described {
-        let Outputs { planned, kept, repacked, encoded_dtype, others, .. } = outputs;
+    /// The description of the quantised weights for loaders.
+    fn described(&self, encoding: &Encoding, options: &ConvertOptions, outputs: &Outputs) -> WeightDescription {
+        let Outputs { planned, kept, repacked, encoded_dtype, other_encodings, .. } = outputs;
         let stored = planned.iter().flat_map(|planned| &planned.outputs).map(|output| output.name.as_str());
         let encoded = planned.iter().filter(|planned| matches!(planned.work, Work::Encode { .. }));
-        let made = QuantisedModel {
+        let model = QuantisedModel {
             options: &options.quantise,
             quantised: encoded
                 .filter_map(|planned| Some(planned.outputs.first()?.name.as_str()))
                 .chain(repacked.iter().map(String::as_str))
                 .collect(),
-            others: others.iter().map(|(name, encoding)| (name.as_str(), *encoding)).collect(),
+            others: other_encodings.iter().map(|(name, encoding)| (name.as_str(), *encoding)).collect(),
             kept: kept.iter().map(|kept| (kept.output_name.as_str(), kept.why)).collect(),
             unstored: self.model_class().unstored_heads(stored.clone()),
             dtype: encoded_dtype.unwrap_or_default(),
         };
         let quantiser = encoding.quantiser;
-        let configuration = quantiser.configuration(&made).into_iter();
-        let members = configuration.flat_map(|told| quantiser.members().iter().map(move |&name| (name, told.clone())));
-        Described {
+        let configuration = quantiser.configuration(&model).into_iter();
+        let members =
+            configuration.flat_map(|config| quantiser.members().iter().map(move |&name| (name, config.clone())));
+        WeightDescription {
             members: members.collect(),
-            metadata: quantiser.metadata(&made),
-            documents: quantiser.documents(&made),
+            metadata: quantiser.metadata(&model),
+            documents: quantiser.documents(&model),
         }
     }
 
-    /// Refuses to cut what cannot be cut.
+    /// Refuses to split an output that cannot be split.
     fn check_split(&self, target: ConvertTarget, split: Split) -> Result<()> {
         let refuse = |why: &str| {
             let (what, why) = ("an output of several files".to_owned(), why.to_owned());
@@ -203,14 +203,14 @@ impl Checkpoint {
         };
         match split {
             Split::Whole => Ok(()),
-            _ if target.format() != Format::Gguf => refuse("only GGUF models are cut into files like that"),
-            Split::AsInput if self.format() != Format::Gguf => refuse("the input is no GGUF model that was cut"),
+            _ if target.format() != Format::Gguf => refuse("only a GGUF output can be split into parts"),
+            Split::AsInput if self.format() != Format::Gguf => refuse("the input is not a split GGUF model"),
             _ => Ok(()),
         }
     }
 }
 
-/// Tensors as llama.cpp has them: by layer, unless they stay where they are, and without dimensions in front that are 1.
+/// Arranges tensors as llama.cpp does: by layer if `by_layer`, and without leading dimensions of 1.
 fn arrange_as_llama_cpp(planned: &mut [Planned], by_layer: bool) {
     if by_layer {
         planned.sort_by(|a, b| in_order(first_name(a)).cmp(&in_order(first_name(b))));
@@ -221,14 +221,14 @@ fn arrange_as_llama_cpp(planned: &mut [Planned], by_layer: bool) {
     }
 }
 
-/// Keys as they are, and what is new behind them.
-fn new_behind_old(old: Vec<String>, told: &Metadata) -> Vec<String> {
-    let new: Vec<String> = told.written().map(|(key, _)| key.to_owned()).collect();
+/// The key order of the input's metadata, followed by the keys that are new.
+fn in_key_order(old: Vec<String>, new_entries: &Metadata) -> Vec<String> {
+    let new: Vec<String> = new_entries.written().map(|(key, _)| key.to_owned()).collect();
     let old = old.into_iter().filter(|key| !new.contains(key));
     old.chain(new.iter().cloned()).collect()
 }
 
-/// The name of the first tensor that is made.
+/// The name of the first output tensor.
 fn first_name(planned: &Planned) -> &str {
     planned.outputs.first().map_or("", |output| &output.name)
 }

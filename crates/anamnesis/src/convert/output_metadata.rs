@@ -1,4 +1,4 @@
-//! What the metadata of an output says.
+//! The metadata of an output.
 
 use super::options::{Cast, ConvertOptions};
 use super::target::ConvertTarget;
@@ -7,32 +7,32 @@ use crate::checkpoint::{Checkpoint, MARKERS};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Request, Result};
 
-/// What the metadata of a file says whose numbers were not simply rounded once: the key and its value.
+/// The metadata key and value of a file decoded with its library's own arithmetic instead of a single rounding.
 const ARITHMETIC: (&str, &str) = ("arithmetic", "reference");
 
 impl Checkpoint {
-    /// The metadata of an output, and how many entries of the input's it does not have.
-    /// `told` is what its architecture makes of a model.
+    /// The metadata of an output, and the number of the input's entries that are dropped. `mapped` is the metadata made
+    /// by an architecture.
     pub(super) fn metadata_for(
         &self,
         target: ConvertTarget,
         options: &ConvertOptions,
-        told: Option<Metadata>,
+        mapped: Option<Metadata>,
     ) -> Result<(Option<Metadata>, usize)> {
         let in_catalog = self.catalog.metadata.as_ref().map_or(0, |metadata| metadata.len());
         let is_kept = self.format() == target.format();
-        let mut dropped = if is_kept || told.is_some() { 0 } else { in_catalog + self.catalog.unread_metadata };
-        let mut metadata = match told {
-            Some(told) => Some(told),
+        let mut dropped = if is_kept || mapped.is_some() { 0 } else { in_catalog + self.catalog.unread_metadata };
+        let mut metadata = match mapped {
+            Some(mapped) => Some(mapped),
             None if is_kept => self.all_metadata()?,
             None => None,
         };
-        // What it says of single weights is no longer true where they are decoded or quantised.
+        // The input's markers of quantised weights no longer apply after decoding or quantising.
         if let Some(all) = &mut metadata {
             all.remove(MARKERS);
         }
         if self.format() == Format::Pth && target.format() == Format::Safetensors {
-            // Loaders refuse a safetensors file that does not say which library its tensors are of.
+            // Loaders refuse a safetensors file whose metadata does not name the framework of its tensors.
             metadata = Some(Metadata::from([("format".to_owned(), MetadataValue::String("pt".to_owned()))]));
         }
         if self.rounding() == Rounding::AsLibrary && target.format() == Format::Safetensors {
@@ -41,14 +41,14 @@ impl Checkpoint {
         }
         if target.format() == Format::Gguf {
             let all = metadata.get_or_insert_default();
-            // These describe how the input's bytes lie, not the model.
+            // These keys describe the layout of the input file, not the model.
             if !target.is_quantized() {
                 all.remove("general.alignment");
             }
             if self.file_count() > 1 {
                 all.retain(|key, _| !key.starts_with("split."));
             }
-            // What it says of the weights' type is no longer true where they are decoded.
+            // The input's file type no longer applies if its blocks are decoded.
             if !target.is_quantized()
                 && let Some(dtype) = self.decoded_gguf_type(options)?
                 && let Some(value) = all.get_mut("general.file_type")
@@ -65,7 +65,7 @@ impl Checkpoint {
         Ok((metadata, dropped))
     }
 
-    /// The type that the blocks of a GGUF input are decoded to on their way to GGUF; `None` where they stay.
+    /// The type that the blocks of a GGUF input are decoded to if the output is GGUF too; `None` if they are kept.
     fn decoded_gguf_type(&self, options: &ConvertOptions) -> Result<Option<TargetDtype>> {
         if self.format() != Format::Gguf {
             return Ok(None);
@@ -76,7 +76,7 @@ impl Checkpoint {
     }
 }
 
-/// The number by which ggml tells of files whose weights are mostly of a type.
+/// The value of `general.file_type` for weights mostly of this type.
 fn file_type(dtype: TargetDtype) -> u32 {
     match dtype {
         TargetDtype::F32 => 0,

@@ -1,4 +1,4 @@
-//! What a conversion's output is called where nobody says.
+//! Default names of outputs.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::ConvertTarget;
 use crate::catalog::Dtype;
 
-/// Endings that name a quantisation. The first that fits is taken off, so longer ones stand before their own tails.
+/// Name suffixes that denote a quantisation. The first match is removed, so a suffix comes before its own suffixes.
 const QUANTISED_ENDINGS: [&str; 22] = [
     "-GPTQ-Int4",
     "-GPTQ-Int8",
@@ -32,7 +32,8 @@ const QUANTISED_ENDINGS: [&str; 22] = [
     "-FP8",
 ];
 
-/// Beside the input, under its name without the quantisation and with the target.
+/// The default output path: next to the input, under its name without the quantisation suffix and with
+/// that of the target.
 ///
 /// ```
 /// use std::path::Path;
@@ -45,7 +46,7 @@ pub fn derive_output_path(input: &Path, target: ConvertTarget) -> PathBuf {
     with_suffix(input, target, target.suffix())
 }
 
-/// [`derive_output_path`] for another output type, which files of plain safetensors are called by.
+/// [`derive_output_path`] with an output type, which is part of the name of plain safetensors files.
 #[must_use]
 pub fn derive_output_path_for_dtype(input: &Path, target: ConvertTarget, dtype: Dtype) -> PathBuf {
     match target {
@@ -60,7 +61,7 @@ fn with_suffix(input: &Path, target: ConvertTarget, suffix: &str) -> PathBuf {
     input.with_file_name(name)
 }
 
-/// A name without the quantisation and with `suffix`.
+/// A file name without its quantisation suffix, followed by `suffix`.
 #[must_use]
 pub fn output_name(name: &OsStr, suffix: &str) -> OsString {
     let mut renamed = match name.to_str() {
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_tells_the_target_and_not_the_old_quantisation() {
+    fn the_name_has_the_target_and_not_the_old_quantisation() {
         let cases = [
             ("dir/model.safetensors", ConvertTarget::Safetensors, "dir/model-bf16.safetensors"),
             ("a-gptq-int8.bin", ConvertTarget::Gguf, "a-gguf.gguf"),

@@ -1,4 +1,4 @@
-//! Output tensors: how many bytes they take, and whether their container holds them.
+//! Output tensors: their sizes, and whether the container can hold them.
 
 use crate::catalog::{Dtype, dtype::elements};
 use crate::container::{Container, OutputTensor};
@@ -16,16 +16,17 @@ pub(super) fn output(name: String, dtype: Dtype, shape: Vec<usize>) -> Result<Ou
     }
 }
 
-/// The tensors that an encoder makes.
+/// The output tensors of an encoder.
 pub(super) fn encoded(encoder: &dyn TileEncoder) -> Result<Vec<OutputTensor>> {
-    let tensor = |made: &EncodedTensor| output(made.name.clone(), made.dtype, made.shape.clone());
+    let tensor = |encoded: &EncodedTensor| output(encoded.name.clone(), encoded.dtype, encoded.shape.clone());
     encoder.outputs().iter().map(tensor).collect()
 }
 
-/// Tensors named in a refusal; the rest are counted.
+/// Maximum number of tensors named in a refusal; the rest are counted.
 const NAMED_IN_REFUSAL: usize = 3;
 
-/// Gives the outputs the shapes of their container, and refuses those it cannot hold, all in one message.
+/// Adapts the output shapes to the container, and returns how many changed. Tensors that it cannot hold are
+/// refused in one error.
 pub(super) fn fit(planned: &mut [Planned], container: &dyn Container, format: &str) -> Result<usize> {
     let mut reshaped = 0;
     let mut refused: Vec<&OutputTensor> = Vec::new();

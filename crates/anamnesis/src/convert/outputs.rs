@@ -1,15 +1,15 @@
-//! From the tensors of an input to those of an output, whatever lies between them: what is kept, decoded, cast or encoded.
+//! Planning the output tensors: which are kept, decoded, cast or encoded.
 //!
-//! Where nothing lies between, every output tensor is one of the input ([`plan_outputs`]). Where an architecture does
-//! (`mapped`), it is what the architecture makes of one or several; the rest is the same.
+//! Without an architecture, every output tensor is one of the input ([`plan_outputs`]). With one (`mapped`), an output
+//! tensor may be made from several; the rest is the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::draft::{Content, Draft, Stored};
+use super::draft::{Content, Draft, DraftValues};
 use super::drafts::{Drafts, Quantise};
 use super::finished::Outputs;
-use super::inputs::{ClaimedCatalog, InputTensor, Selected};
+use super::inputs::{ClaimedCatalog, InputTensor, SelectedTensors};
 use super::output_tensor::output;
 use super::types::{TypedValues, Types, ValueTypes};
 use crate::architecture::Mapped;
@@ -22,35 +22,36 @@ use crate::pipeline::{Checks, Origin, Values};
 use crate::scheme::ggml::BlockEncoder;
 use crate::scheme::{PlainDecoder, Reciprocals, ScaleOp, TileDecoder};
 
-/// What is asked of an output whose tensors are those of the input.
-pub(crate) struct Asked<'a> {
-    /// What quantised weights are decoded to.
+/// How the tensors of an output are derived from those of the input, if no architecture is involved.
+pub(crate) struct OutputRequest<'a> {
+    /// The type that quantised weights are decoded to.
     pub dtype: TargetDtype,
-    /// The container that may keep blocks as they are stored; `None` where everything is decoded.
+    /// The container that may keep blocks as they are stored; `None` if everything is decoded.
     pub keeps_blocks: Option<&'a dyn Container>,
-    /// Whether plain floats become `dtype` too.
+    /// Whether plain floats are cast to `dtype` too.
     pub cast_all: bool,
-    /// Whether blocks that are quantised anew are decoded to F32 for that.
+    /// Whether blocks that are quantised again are decoded to F32 first.
     pub exact_blocks: bool,
     pub selection: &'a Selection,
     pub quantise: Option<Quantise<'a>>,
 }
 
-impl<'a> Asked<'a> {
-    /// Decodes what is quantised and keeps everything else.
+impl<'a> OutputRequest<'a> {
+    /// Decodes quantised weights and keeps everything else.
     pub(crate) fn decode(dtype: TargetDtype, selection: &'a Selection) -> Self {
         Self { dtype, keeps_blocks: None, cast_all: false, exact_blocks: false, selection, quantise: None }
     }
 }
 
-/// Every output tensor of a claimed catalog. What cannot be decoded is refused here; small companions are read and checked.
-pub(crate) fn plan_outputs(input: ClaimedCatalog<'_>, asked: &Asked<'_>) -> Result<Outputs> {
-    let Selected { tensors, left_out } = input.select(asked.selection, asked.quantise.as_ref())?;
-    let &Asked { dtype, cast_all, exact_blocks, .. } = asked;
+/// Plans every output tensor of a claimed catalog. Weights that cannot be decoded are errors; small companions are
+/// read and checked.
+pub(crate) fn plan_outputs(input: ClaimedCatalog<'_>, request: &OutputRequest<'_>) -> Result<Outputs> {
+    let SelectedTensors { tensors, left_out } = input.select(request.selection, request.quantise.as_ref())?;
+    let &OutputRequest { dtype, cast_all, exact_blocks, .. } = request;
     let types = Types::Decoded { dtype, cast_all, exact_blocks };
-    let mut planner = Planner::new(input, &tensors, types, asked.quantise.as_ref());
+    let mut planner = Planner::new(input, &tensors, types, request.quantise.as_ref());
     for (index, tensor) in tensors.iter().enumerate() {
-        planner.tensor(index, tensor, asked)?;
+        planner.tensor(index, tensor, request)?;
     }
     planner.finish(left_out)
 }
@@ -74,23 +75,23 @@ impl<'a> Planner<'a> {
         Self { input, tensors, types, quantise, drafts: Drafts::new(input.catalog, quantise) }
     }
 
-    /// Lets the quantiser decide, and makes every tensor what it shall be.
+    /// Asks the quantiser for its decisions and turns every draft into planned work.
     pub(super) fn finish(self, left_out: usize) -> Result<Outputs> {
         self.drafts.finish(left_out)
     }
 
-    /// A tensor that is one of the input.
-    fn tensor(&mut self, index: usize, tensor: &InputTensor, asked: &Asked<'_>) -> Result<()> {
-        let keeps = asked.keeps_blocks.filter(|_| tensor.stored.is_none());
+    /// Plans an output tensor that is one of the input.
+    fn tensor(&mut self, index: usize, tensor: &InputTensor, request: &OutputRequest<'_>) -> Result<()> {
+        let keeps = request.keeps_blocks.filter(|_| tensor.stored.is_none());
         if tensor.decoder.is_none() || keeps.is_some_and(|container| self.holds(container, tensor)) {
-            return self.bytes(tensor, asked.selection);
+            return self.bytes(tensor, request.selection);
         }
         let mut mapped =
             Mapped { name: tensor.new_name.clone(), shape: tensor.shape.clone(), tree: Tree::Tensor(index) };
         if let Some(container) = keeps
             && let Some((block, built)) = self.unchanged_blocks(tensor, &mut mapped, container)?
         {
-            self.global_scale(tensor, block, asked.selection)?;
+            self.global_scale(tensor, block, request.selection)?;
             let sources = tensor.parts.iter().take(2).copied().collect();
             return self.blocks(&mapped, block, built, sources);
         }
@@ -104,7 +105,7 @@ impl<'a> Planner<'a> {
         is_block && tensor.parts.iter().all(|id| container.holds(stored(id).dtype, &stored(id).shape))
     }
 
-    /// A tensor of the input as it is stored, with its companions.
+    /// Plans copies of a stored tensor and its companions.
     fn bytes(&mut self, tensor: &InputTensor, selection: &Selection) -> Result<()> {
         for (place, &id) in tensor.parts.iter().enumerate() {
             let stored = self.input.catalog.get(id);
@@ -115,7 +116,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The blocks of a weight of the input, where the container holds them. Those that are stored transposed stay so.
+    /// Plans the unchanged blocks of a weight, if the container holds them. Blocks stored transposed stay transposed.
     fn unchanged_blocks(
         &self,
         tensor: &InputTensor,
@@ -141,14 +142,14 @@ impl<'a> Planner<'a> {
         Ok(built)
     }
 
-    /// The global scale of a weight whose blocks are kept, as a tensor beside it.
+    /// Plans the global scale of a weight that keeps its blocks, as a tensor of its own.
     fn global_scale(&mut self, tensor: &InputTensor, block: BlockType, selection: &Selection) -> Result<()> {
         let scale = tensor.decoder.as_ref().and_then(|decoder| decoder.codes().blocks()?.global);
         let Some((id, op)) = scale.and_then(|(part, op)| Some((*tensor.parts.get(part)?, op))) else { return Ok(()) };
         let stored = self.input.catalog.get(id);
         let decoder: Arc<dyn TileDecoder> = match op {
             ScaleOp::Multiply => Arc::new(PlainDecoder::of(stored.dtype).ok_or_else(|| {
-                AnamnesisError::unsupported(block.name(), format!("a scale of scales of type {}", stored.dtype))
+                AnamnesisError::unsupported(block.name(), format!("a global scale of type {}", stored.dtype))
             })?),
             ScaleOp::Divide => Arc::new(Reciprocals),
         };
@@ -162,7 +163,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// A tensor of blocks: the same codes and scales in the order of the output.
+    /// Plans a tensor of blocks: the same codes and scales in the order of the output.
     pub(super) fn blocks(
         &mut self,
         mapped: &Mapped,
@@ -175,7 +176,8 @@ impl<'a> Planner<'a> {
         self.rearranged(mapped, made, (built.decoder, built.parts), sources, false)
     }
 
-    /// One of the tensors that a quantised weight becomes, whose bytes are those of the weight in another order.
+    /// Plans one of the tensors that a quantised weight is split into; its bytes are those of the weight
+    /// in another order.
     pub(super) fn part(
         &mut self,
         mapped: &Mapped,
@@ -203,7 +205,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// A tensor of values, of the type it gets.
+    /// Plans a tensor of values, with the type it gets.
     pub(super) fn values(&mut self, mapped: &Mapped, is_companion: bool) -> Result<()> {
         let leaves = self.leaves(&mapped.tree.tensors())?;
         let Built { decoder, elements, parts } = as_values(&mapped.tree, &|index| find(&leaves, index));
@@ -224,11 +226,11 @@ impl<'a> Planner<'a> {
         let is_folded = values.is_block && sources.len() > leaves.len();
         let content = match (self.types.of(&values), self.types) {
             (Some(ValueTypes { output, dtype, encoded_from }), _) => {
-                // A tensor that has another name or shape, and the same values, is copied.
+                // A tensor with the same values under another name or shape is copied.
                 let is_whole = matches!(mapped.tree, Tree::Tensor(_));
                 let copied = sources.first().copied().filter(|_| is_whole && stored == Some(output));
                 let (is_cast, block) = (stored != Some(output), self.block(&sources).filter(|_| is_whole));
-                Content::Values(Stored {
+                Content::Values(DraftValues {
                     decoder,
                     parts,
                     sources,
@@ -253,7 +255,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The tensor that a weight is, where it is made of blocks that the output can hold.
+    /// The stored tensor of a weight, if it consists of blocks that the output can hold.
     fn block(&self, parts: &[TensorId]) -> Option<TensorId> {
         let container = self.quantise?.container;
         let &[id] = parts else { return None };
@@ -266,7 +268,7 @@ impl<'a> Planner<'a> {
         tensors.iter().map(|&index| Ok((index, self.tensors[index].leaf(self.input.catalog)?))).collect()
     }
 
-    /// The name of the first tensor it is made of.
+    /// The name of the first input tensor it is made of.
     fn name(&self, mapped: &Mapped) -> String {
         let first = mapped.tree.tensors().first().map(|&index| self.tensors[index].name.clone());
         first.unwrap_or_else(|| mapped.name.clone())
@@ -278,7 +280,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// One of the tensors that another is made of.
+/// The leaf of an input tensor.
 pub(super) fn find(leaves: &BTreeMap<usize, Leaf>, index: usize) -> Leaf {
     leaves.get(&index).map_or_else(Leaf::nothing, Leaf::clone)
 }

@@ -1,4 +1,4 @@
-//! A planned conversion: what it will write, and the writing of it.
+//! A planned conversion: its description, and writing it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ use crate::pipeline::{
 use crate::scheme::Keeping;
 
 impl Checkpoint {
-    /// Plans a conversion into one file, or into several where a GGUF model is split. Nothing is written yet, and whatever cannot be converted is refused here.
+    /// Plans a conversion into one file, or into several if a GGUF model is split. Nothing is written yet; tensors that
+    /// cannot be converted are refused here.
     ///
     /// ```no_run
     /// use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, ParseLimits};
@@ -37,7 +38,7 @@ impl Checkpoint {
     /// ```
     ///
     /// # Errors
-    /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` where the input cannot be read.
+    /// `Parse` or `Unsupported`, naming the tensors that cannot be converted; `Io` if the input cannot be read.
     pub fn plan_convert(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<ConvertPlan> {
         let Outline { planned, metadata, configuration, stats, kept, mut notes, architecture, .. } =
             self.outline(target, options)?;
@@ -48,7 +49,7 @@ impl Checkpoint {
         match self.sidecar_count()? {
             _ if architecture.is_some() => {}
             0 => {}
-            count => notes.push(PlanNote::FilesBeside { count }),
+            count => notes.push(PlanNote::SidecarsLeftOut { count }),
         }
         let plans = split::lay_out(planned, options.split, target.container()?, metadata)?;
         let input = PlanInput::of(self);
@@ -57,7 +58,7 @@ impl Checkpoint {
     }
 }
 
-/// What a plan needs of its checkpoint, which may be gone when it is run.
+/// The part of a checkpoint that a plan needs to run, so that the checkpoint itself can be dropped.
 pub(crate) struct PlanInput {
     pub sources: Arc<Vec<Box<dyn Source>>>,
     pub limits: ParseLimits,
@@ -71,10 +72,10 @@ impl PlanInput {
     }
 }
 
-/// A conversion that is known to the byte and has not begun. It needs nothing of its checkpoint any more.
+/// A planned conversion: all sizes are known, nothing is written yet. It does not borrow from its checkpoint.
 pub struct ConvertPlan {
     input: PlanInput,
-    /// One for every file.
+    /// One per output file.
     plans: Vec<Plan>,
     stats: ConvertStats,
     kept: Vec<(String, Keeping)>,
@@ -99,75 +100,75 @@ pub struct PlannedOutput {
     pub bytes: u64,
     /// Its first byte in its file.
     pub offset: u64,
-    /// Which of the output's files it is in, from 0.
+    /// Index of its output file.
     pub file: usize,
-    /// The scheme it is decoded from, in detail; `None` where it is copied.
+    /// Description of the scheme it is decoded from; `None` if it is copied.
     pub scheme: Option<String>,
-    /// What is made of the values, in detail: the scheme they are encoded to, or what they are cast from; `None` where they
-    /// are only decoded or copied.
+    /// Description of the scheme the values are encoded to, or of the type they are cast from; `None` if they are only
+    /// decoded or copied.
     pub encoding: Option<String>,
     /// The stored tensors it is made of.
     pub sources: Vec<String>,
 }
 
 impl ConvertPlan {
-    /// The plans of its files, and what they are made of.
+    /// The plans of the output files, and the input they read.
     pub(super) fn into_plans(self) -> (PlanInput, Vec<Plan>) {
         (self.input, self.plans)
     }
 
-    /// Bytes of the output, in all its files.
+    /// Size of the output in bytes, over all its files.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.plans.iter().map(|plan| plan.total_bytes).sum()
     }
 
-    /// The files that are written for this output, with their sizes: itself, or the parts it is split into.
+    /// The output files with their sizes: `output` itself, or the parts it is split into.
     pub fn files(&self, output: impl AsRef<Path>) -> impl ExactSizeIterator<Item = (PathBuf, u64)> {
         let names = split::names(output.as_ref(), self.plans.len());
         names.into_iter().zip(&self.plans).map(|(name, plan)| (name, plan.total_bytes))
     }
 
-    /// How the conversion runs.
+    /// The options of the run.
     #[must_use]
     pub const fn run(&self) -> &RememberOptions {
         &self.run
     }
 
-    /// What is done with how many tensors.
+    /// Number of tensors by operation.
     #[must_use]
     pub const fn stats(&self) -> ConvertStats {
         self.stats
     }
 
-    /// The weights that could be quantised and are not, and why.
+    /// Weights that could be quantised but stay unquantised, each with the reason.
     #[must_use]
     pub fn kept(&self) -> &[(String, Keeping)] {
         &self.kept
     }
 
-    /// The architecture whose names and keys the output has, where a checkpoint becomes GGUF for llama.cpp.
+    /// The architecture whose names and keys the output has, if a checkpoint is converted to GGUF for llama.cpp.
     #[must_use]
     pub const fn architecture(&self) -> Option<&'static Architecture> {
         self.architecture
     }
 
-    /// The configuration of the output, as JSON: the members of a `config.json` beside it that describe the quantisation. `None`
-    /// where the file says all by itself or nothing is quantised. [`OpenOptions::with_config`](crate::OpenOptions::with_config)
-    /// takes it.
+    /// The quantisation members of the output's `config.json`, as JSON for
+    /// [`OpenOptions::with_config`](crate::OpenOptions::with_config); `None` if the file describes itself or nothing is
+    /// quantised.
     #[must_use]
     pub fn configuration(&self) -> Option<String> {
         let is_any = !self.configuration.is_empty();
         is_any.then(|| Value::Object(self.configuration.clone()).to_string())
     }
 
-    /// What the output does not have of the input, and what else its numbers do not show.
+    /// Remarks on the planned output, such as metadata that is dropped.
     #[must_use]
     pub fn notes(&self) -> &[PlanNote] {
         &self.notes
     }
 
-    /// Every tensor of the output, in the order of its bytes.
+    /// Every output tensor, in order of offset.
     pub fn tensors(&self) -> impl Iterator<Item = PlannedOutput> {
         self.plans.iter().enumerate().flat_map(move |(file, plan)| {
             let mut tensors: Vec<_> = plan.tensors().collect();
@@ -176,17 +177,18 @@ impl ConvertPlan {
         })
     }
 
-    /// Writes the output file, or the files it is split into, which appear complete or not at all. `watch` is called on this thread as bytes are done.
+    /// Writes the output file, or the files it is split into, which appear complete or not at all. `watch` is called on
+    /// the calling thread as bytes are written.
     ///
     /// # Errors
-    /// `Io` where a file cannot be read or written or the output is one of the inputs, `Parse` where a value cannot be
-    /// quantised, `Cancelled` where the caller asked for it. The output is then as it was before.
+    /// `Io` if a file cannot be read or written or the output is one of the inputs, `Parse` if a value cannot be
+    /// quantised, `Cancelled` if the run is cancelled. The output path is then as it was before.
     pub fn write(&self, output: impl AsRef<Path>, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
         let distances = self.write_as(output.as_ref(), &self.run, &mut watch)?;
         Ok(self.report(&distances))
     }
 
-    /// [`write`](Self::write), run in another way.
+    /// [`write`](Self::write) with other run options.
     pub(crate) fn write_as(
         &self,
         output: &Path,
@@ -197,11 +199,11 @@ impl ConvertPlan {
         write_files(&files, &self.input.sources, run, watch)
     }
 
-    /// Writes the output into any writer, from front to back: a socket, a pipe, a compressor. Where the format or the target
-    /// does not allow that, a temporary file comes first. What was written before a failure stays written.
+    /// Writes the output to a writer sequentially: a socket, a pipe, a compressor. If the format or the target does not
+    /// allow that, a temporary file is written first. Bytes written before an error stay written.
     ///
     /// # Errors
-    /// As [`write`](Self::write), and `Request` where the output is split into several files.
+    /// As [`write`](Self::write), and `Request` if the output is split into several files.
     pub fn write_to<W: Write + Send>(&self, mut writer: W, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
         let (sources, options) = (&self.input.sources, &self.run);
         let plan = self.only_file()?;
@@ -217,16 +219,17 @@ impl ConvertPlan {
         Ok(self.report(&[distances]))
     }
 
-    /// The bytes of the output file, in memory.
+    /// The output file in memory.
     ///
     /// # Errors
-    /// As [`write_to`](Self::write_to), and `LimitExceeded` where the output is larger than the limits given at opening.
+    /// As [`write_to`](Self::write_to), and `LimitExceeded` if the output exceeds the limits that the checkpoint
+    /// was opened with.
     pub fn to_bytes(&self, mut watch: impl FnMut(&Progress)) -> Result<(Vec<u8>, ConvertReport)> {
         let (bytes, distances) = self.bytes_as(&self.run, &mut watch)?;
         Ok((bytes, self.report(&[distances])))
     }
 
-    /// [`to_bytes`](Self::to_bytes), run in another way.
+    /// [`to_bytes`](Self::to_bytes) with other run options.
     pub(crate) fn bytes_as(
         &self,
         run: &RememberOptions,
@@ -235,7 +238,7 @@ impl ConvertPlan {
         to_bytes(self.only_file()?, &self.input.sources, &self.input.limits, run, watch)
     }
 
-    /// The plan of the output's file, where it is one.
+    /// The plan of the output file, if there is only one.
     fn only_file(&self) -> Result<&Plan> {
         match &self.plans[..] {
             [plan] => Ok(plan),
@@ -253,7 +256,7 @@ impl ConvertPlan {
     }
 }
 
-/// A planned tensor for people.
+/// The public description of a planned tensor.
 pub(crate) fn describe(input: &PlanInput, file: usize, job: &Job, placed: &PlacedTensor) -> PlannedOutput {
     let name = |&id| input.catalog.get(id).name.clone();
     let (scheme, encoding, sources) = match &job.work {

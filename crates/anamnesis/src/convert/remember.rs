@@ -1,4 +1,4 @@
-//! Decoding as a conversion that changes nothing else.
+//! Decoding: a conversion that decodes quantised weights and changes nothing else.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::pipeline::{Progress, RememberOptions};
 
 impl Checkpoint {
-    /// Plans the decoding of all quantised weights to `target`; everything else is kept as it is. Nothing is read or
-    /// written yet, and whatever cannot be decoded is refused here.
+    /// Plans the decoding of all quantised weights to `target`; everything else is kept. Nothing is read or written
+    /// yet; weights that cannot be decoded are refused here.
     ///
     /// # Errors
     /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded.
@@ -18,17 +18,17 @@ impl Checkpoint {
         self.plan_selected(target, &Selection::new())
     }
 
-    /// [`plan`](Self::plan) for some of the tensors, or under other names.
+    /// [`plan`](Self::plan) for a selection of tensors, possibly renamed.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan), and `Parse` where a pattern fits no tensor or two tensors would get one name.
+    /// As [`plan`](Self::plan), and `Parse` if a pattern matches no tensor or two tensors would get the same name.
     pub fn plan_selected(&self, target: TargetDtype, selection: &Selection) -> Result<RememberPlan> {
         let options = ConvertOptions::new().with_output_dtype(target.dtype()).with_selection(selection.clone());
         self.plan_convert(ConvertTarget::Safetensors, &options).map(RememberPlan)
     }
 }
 
-/// A conversion that is known to the byte and has not begun.
+/// A planned decoding: all sizes are known, nothing is written yet.
 pub struct RememberPlan(ConvertPlan);
 
 impl RememberPlan {
@@ -38,22 +38,23 @@ impl RememberPlan {
         self.0.total_bytes()
     }
 
-    /// Tensors of the output that are decoded; the others are copied.
+    /// Number of output tensors that are decoded; the others are copied.
     #[must_use]
     pub fn decoded(&self) -> usize {
         self.0.stats().dequantized
     }
 
-    /// Every tensor of the output, in the order of its bytes.
+    /// Every output tensor, in order of offset.
     pub fn tensors(&self) -> impl Iterator<Item = PlannedOutput> {
         self.0.tensors()
     }
 
-    /// Writes the output file, which appears complete or not at all. `watch` is called on this thread as bytes are done.
+    /// Writes the output file, which appears complete or not at all. `watch` is called on the calling thread as
+    /// bytes are written.
     ///
     /// # Errors
-    /// `Io` where a file cannot be read or written or the output is one of the inputs, `Cancelled` where the caller asked
-    /// for it. The output is then as it was before.
+    /// `Io` if a file cannot be read or written or the output is one of the inputs, `Cancelled` if the run is
+    /// cancelled. The output path is then as it was before.
     pub fn write(
         &self,
         output: impl AsRef<Path>,
@@ -63,10 +64,11 @@ impl RememberPlan {
         self.0.write_as(output.as_ref(), options, &mut watch).map(drop)
     }
 
-    /// The bytes of the output file, in memory.
+    /// The output file in memory.
     ///
     /// # Errors
-    /// As [`write`](Self::write), and `LimitExceeded` where the output is larger than the limits given at opening.
+    /// As [`write`](Self::write), and `LimitExceeded` if the output exceeds the limits that the checkpoint
+    /// was opened with.
     pub fn to_bytes(&self, options: &RememberOptions) -> Result<Vec<u8>> {
         self.0.bytes_as(options, &mut |_| {}).map(|(bytes, _)| bytes)
     }

@@ -1,7 +1,7 @@
-//! Quantised weights that keep their codes and scales in a target that has the same: nothing is decoded.
+//! Quantised weights that keep their codes and scales in a target with the same codes: nothing is decoded.
 //!
-//! Four-bit floats go through the blocks of ggml, which have the codes and scales of all schemes. Whole numbers are the same
-//! codes everywhere, and their scales and offsets are held against each other while planning, group by group.
+//! Four-bit floats are converted through ggml blocks, which have the codes and scales of all schemes. Integer codes are
+//! the same in all schemes; their scales and offsets are compared while planning, group by group.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,9 +19,10 @@ use crate::scheme::{
 
 /// Whether a weight keeps its codes and scales.
 pub(super) enum Repacked {
-    /// It becomes these outputs.
-    As(Vec<Planned>),
-    /// It could, but for the last bit of what the libraries of both schemes get.
+    /// It does, as these outputs.
+    Outputs(Vec<Planned>),
+    /// It does not, because the libraries of the two schemes decode the same codes to values that differ
+    /// in the last bit.
     Nearly,
     Not,
 }
@@ -34,20 +35,20 @@ pub(super) struct Input<'a> {
     pub shape: &'a [usize],
 }
 
-/// What codes and scales are read from, and what is asked of them.
+/// The inputs and options of repacking.
 pub(super) struct Repacking<'a> {
     pub catalog: &'a Catalog,
     pub sources: &'a [Box<dyn Source>],
     pub run: &'a RememberOptions,
-    /// Whether it is enough that codes stand for the same numbers, whatever the libraries round them to.
+    /// Whether equal codes and scales suffice, even if the libraries round the decoded values differently.
     pub same_codes: bool,
 }
 
 impl Repacking<'_> {
-    /// The outputs of an encoder whose codes and scales are those that a weight has, but for their order.
+    /// The outputs of an encoder whose codes and scales equal those of the weight except for their order.
     pub(super) fn repacked(&self, input: &Input<'_>, encoder: &dyn TileEncoder) -> Result<Repacked> {
         if let Some(planned) = self.four_bit_floats(input, encoder)? {
-            return Ok(Repacked::As(planned));
+            return Ok(Repacked::Outputs(planned));
         }
         match (input.decoder.codes().integers(), encoder.integers()) {
             (Some(from), Some(made)) => self.integers(input, encoder, from, made),
@@ -91,10 +92,11 @@ impl Repacking<'_> {
             return Ok(Repacked::Nearly);
         }
         let mut decoders: Vec<Arc<dyn TileDecoder>> = vec![Arc::new(RepackedCodes { from, to })];
-        let mut beside = vec![(to.scales_part(), Companion::Scales)];
-        beside.extend(to.offsets_part().map(|part| (part, Companion::Offsets)));
-        beside.sort_by_key(|(part, _)| *part);
-        decoders.extend(beside.into_iter().map(|(_, of)| Arc::new(same(of, Agreement::Known)) as Arc<dyn TileDecoder>));
+        let mut companions = vec![(to.scales_part(), Companion::Scales)];
+        companions.extend(to.offsets_part().map(|part| (part, Companion::Offsets)));
+        companions.sort_by_key(|(part, _)| *part);
+        decoders
+            .extend(companions.into_iter().map(|(_, of)| Arc::new(same(of, Agreement::Known)) as Arc<dyn TileDecoder>));
         decoders.extend(constants.into_iter().map(|constant| Arc::new(Constant(constant)) as Arc<dyn TileDecoder>));
         let mut outputs = encoded(encoder)?;
         if outputs.len() != decoders.len() {
@@ -109,10 +111,10 @@ impl Repacking<'_> {
             let work = Work::Decode(values(decoder, output.bytes));
             Planned { outputs: vec![output], work }
         };
-        Ok(Repacked::As(outputs.into_iter().zip(decoders).map(plan).collect()))
+        Ok(Repacked::Outputs(outputs.into_iter().zip(decoders).map(plan).collect()))
     }
 
-    /// Codes and scales that are in the blocks of ggml too.
+    /// Codes and scales that can also be stored as ggml blocks.
     fn four_bit_floats(&self, input: &Input<'_>, encoder: &dyn TileEncoder) -> Result<Option<Vec<Planned>>> {
         let to = encoder.decoder().and_then(|decoder| decoder.codes().blocks());
         let (Some(from), Some(to)) = (input.decoder.codes().blocks(), to) else { return Ok(None) };
@@ -161,7 +163,7 @@ impl Repacking<'_> {
         Ok(Some(made.into_iter().zip(decoders).map(plan).collect()))
     }
 
-    /// Whether all groups stand for the same numbers: they are gone through in tiles, up to the first that disagrees.
+    /// Whether all groups decode to the same values: compares tile by tile, up to the first difference.
     fn agree(&self, values: &Values) -> Result<bool> {
         let mut agree = true;
         decode_in_steps(values, self.sources, self.run, &mut |_, flags| {

@@ -1,8 +1,8 @@
-//! Rules: what becomes of single weights, by patterns over their names.
+//! Rules: encodings for individual weights, by name patterns.
 //!
-//! A pattern is held against the name of a weight in the input and in the output, as checkpoints and GGUF call the same weight
-//! differently. Of several rules the first that fits counts; what has one name each is looked up, as there may be as many rules
-//! as weights.
+//! A pattern is matched against the name of a weight in the input and in the output, since checkpoints and GGUF name
+//! the same weight differently. The first matching rule applies. Rules without wildcards are looked up in a map, as
+//! there may be one rule per weight.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,55 +11,56 @@ use crate::catalog::Glob;
 use crate::error::{Request, Result};
 use crate::scheme::{Encoding, Override};
 
-/// The word for leaving a weight as it is.
+/// The keyword for keeping a weight unquantised.
 const KEEP: &str = "keep";
 
-/// All rules, in the order they were given.
+/// All rules, in the order given.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
     given: Vec<(Glob, Override)>,
-    /// The first rule of each name that stands for itself.
+    /// Rules without wildcards: the index of the first rule for each name.
     exact: HashMap<String, usize>,
-    /// The others.
-    open: Vec<usize>,
+    /// Indices of the rules with wildcards.
+    wildcards: Vec<usize>,
 }
 
 impl Rules {
-    /// Adds a rule behind the others.
+    /// Appends a rule.
     pub(crate) fn add(&mut self, pattern: &str, spec: &str) -> Result<()> {
         let glob = Glob::parse(pattern)?;
-        let wish = match spec.eq_ignore_ascii_case(KEEP) {
+        let rule = match spec.eq_ignore_ascii_case(KEEP) {
             true => Override::Keep,
             false => Override::Encode(encoding(spec)?),
         };
         let index = self.given.len();
         match glob.only_name() {
             Some(name) => drop(self.exact.entry(name.to_owned()).or_insert(index)),
-            None => self.open.push(index),
+            None => self.wildcards.push(index),
         }
-        self.given.push((glob, wish));
+        self.given.push((glob, rule));
         Ok(())
     }
 
-    /// Adds a rule behind the others for the weight of this name, whatever characters it has.
+    /// Appends a rule for the weight of exactly this name; wildcard characters in it are literal.
     pub(crate) fn add_name(&mut self, name: &str, target: ConvertTarget) -> Result<()> {
         self.exact.entry(name.to_owned()).or_insert(self.given.len());
         self.given.push((Glob::literal(name), Override::Encode(encoding(target.name())?)));
         Ok(())
     }
 
-    /// What is wished of a weight of these names.
-    pub(crate) fn wish(&self, name: &str, output_name: &str) -> Option<Override> {
+    /// The override for a weight with these names in the input and the output.
+    pub(crate) fn override_for(&self, name: &str, output_name: &str) -> Option<Override> {
         let exact = [name, output_name].into_iter().filter_map(|name| self.exact.get(name).copied()).min();
         let fits = |&index: &usize| {
             let (glob, _) = &self.given[index];
             glob.matches(name) || glob.matches(output_name)
         };
-        let open = self.open.iter().copied().take_while(|&index| exact.is_none_or(|exact| index < exact)).find(fits);
-        open.or(exact).map(|index| self.given[index].1)
+        let wildcard =
+            self.wildcards.iter().copied().take_while(|&index| exact.is_none_or(|exact| index < exact)).find(fits);
+        wildcard.or(exact).map(|index| self.given[index].1)
     }
 
-    /// Refuses a rule that fits none of these names.
+    /// Refuses a rule that matches none of these names.
     pub(crate) fn check_used<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<()> {
         if self.given.is_empty() {
             return Ok(());
@@ -75,7 +76,7 @@ impl Rules {
         }
     }
 
-    /// Refuses rules where nothing is quantised.
+    /// Refuses rules if the target does not quantise.
     pub(crate) fn check_unused(&self, target: &str) -> Result<()> {
         match self.given.first() {
             None => Ok(()),
@@ -86,28 +87,28 @@ impl Rules {
         }
     }
 
-    /// Refuses encodings that the configuration of `usual` cannot tell of beside it.
+    /// Refuses encodings that cannot be mixed with `usual` in one output.
     pub(crate) fn check_mixes(&self, usual: &Encoding) -> Result<()> {
-        let strange = self.given.iter().find_map(|(glob, wish)| match wish {
+        let unmixable = self.given.iter().find_map(|(glob, rule)| match rule {
             Override::Encode(other) if other.name() != usual.name() && !usual.quantiser.mixes_with(other.name()) => {
                 Some((glob, other))
             }
             _ => None,
         });
-        let Some((glob, other)) = strange else { return Ok(()) };
-        let what = format!("{} for {} beside {}", other.name(), glob.text(), usual.name());
-        let why = format!("what tells loaders of {} cannot tell of it", usual.name());
+        let Some((glob, other)) = unmixable else { return Ok(()) };
+        let what = format!("{} for {} in a model of {}", other.name(), glob.text(), usual.name());
+        let why = format!("loaders of {} do not support it in the same model", usual.name());
         Err(Request::Contradiction { what, why }.into())
     }
 }
 
-/// The encoding of a name.
+/// The encoding of this name.
 fn encoding(name: &str) -> Result<&'static Encoding> {
     let found = ConvertTarget::parse(name).ok().and_then(ConvertTarget::encoding);
     found.ok_or_else(|| {
         let encodings = ConvertTarget::all().filter(|target| target.is_quantized());
         let known = [KEEP].into_iter().chain(encodings.map(ConvertTarget::name)).map(str::to_owned).collect();
-        Request::UnknownName { what: "way of quantising", name: name.to_owned(), known }.into()
+        Request::UnknownName { what: "encoding", name: name.to_owned(), known }.into()
     })
 }
 
@@ -115,8 +116,8 @@ fn encoding(name: &str) -> Result<&'static Encoding> {
 mod tests {
     use super::*;
 
-    fn wished(rules: &Rules, name: &str) -> String {
-        format!("{:?}", rules.wish(name, "blk.0.attn_v.weight"))
+    fn override_of(rules: &Rules, name: &str) -> String {
+        format!("{:?}", rules.override_for(name, "blk.0.attn_v.weight"))
     }
 
     #[test]
@@ -125,24 +126,24 @@ mod tests {
         for (pattern, spec) in [("a.*", "w8a16"), ("a.weight", "keep"), ("b.weight", "KEEP"), ("*", "w4a16")] {
             rules.add(pattern, spec).unwrap();
         }
-        assert_eq!(wished(&rules, "a.weight"), "Some(Encode(w8a16))");
-        assert_eq!(wished(&rules, "b.weight"), "Some(Keep)");
-        assert_eq!(wished(&rules, "c.weight"), "Some(Encode(w4a16))");
-        assert_eq!(wished(&Rules::default(), "c.weight"), "None");
+        assert_eq!(override_of(&rules, "a.weight"), "Some(Encode(w8a16))");
+        assert_eq!(override_of(&rules, "b.weight"), "Some(Keep)");
+        assert_eq!(override_of(&rules, "c.weight"), "Some(Encode(w4a16))");
+        assert_eq!(override_of(&Rules::default(), "c.weight"), "None");
     }
 
     #[test]
     fn a_rule_may_have_the_name_of_the_input_or_of_the_output() {
         let mut rules = Rules::default();
         rules.add("blk.*.attn_v.weight", "q8_0").unwrap();
-        assert_eq!(wished(&rules, "model.layers.0.self_attn.v_proj.weight"), "Some(Encode(q8_0))");
+        assert_eq!(override_of(&rules, "model.layers.0.self_attn.v_proj.weight"), "Some(Encode(q8_0))");
         assert!(rules.check_used(["blk.3.attn_v.weight"].into_iter()).is_ok());
         assert!(rules.check_used(["blk.3.attn_q.weight"].into_iter()).is_err());
     }
 
     #[test]
-    fn what_is_no_encoding_is_refused_with_those_there_are() {
+    fn an_unknown_encoding_is_refused_with_the_known_ones() {
         let error = Rules::default().add("*", "gguf").unwrap_err().to_string();
-        assert!(error.starts_with("\"gguf\" is not a known way of quantising; known are keep, bnb-nf4"), "{error}");
+        assert!(error.starts_with("\"gguf\" is not a known encoding; known are keep, bnb-nf4"), "{error}");
     }
 }

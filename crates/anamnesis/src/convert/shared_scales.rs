@@ -2,25 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::draft::{Content, Draft, Stored};
+use super::draft::{Content, Draft, DraftValues};
 use crate::catalog::{BlockType, Catalog};
 use crate::error::Result;
 use crate::io::Source;
 use crate::pipeline::{Origin, Planned, SharedScale, Work};
 use crate::scheme::{Decision, ScaleOp};
 
-/// The sets of weights that share a global scale: their names, and the places of their weights in the plan.
+/// Sets of weights that share a global scale: for each name of a set, the indices of its weights in the plan.
 #[derive(Default)]
-pub(super) struct Joined(BTreeMap<String, Vec<usize>>);
+pub(super) struct SharedScaleSets(BTreeMap<String, Vec<usize>>);
 
-impl Joined {
-    /// Puts the weight that comes next into a set.
+impl SharedScaleSets {
+    /// Adds the weight that is planned next to a set.
     pub(super) fn add(&mut self, set: String, planned: &[Planned]) {
         self.0.entry(set).or_default().push(planned.len());
     }
 
-    /// Lets the weights of every set know the others.
-    pub(super) fn join(self, planned: &mut [Planned]) {
+    /// Gives every weight of a set the values of the others, from which the shared scale is computed.
+    pub(super) fn link(self, planned: &mut [Planned]) {
         for places in self.0.into_values().filter(|places| places.len() > 1) {
             let members = places.iter().filter_map(|&place| match &planned.get(place)?.work {
                 Work::Encode { name, values, .. } => Some((name.clone(), values.clone())),
@@ -36,9 +36,9 @@ impl Joined {
     }
 }
 
-/// The sets whose stored weights have different global scales, or none: they cannot keep their codes, as a loader would keep
-/// the largest scale for all of them.
-pub(super) fn sets_apart(
+/// The sets whose stored weights have different global scales, or none. They cannot keep their codes, since a loader
+/// would use the largest scale for all of them.
+pub(super) fn sets_with_unequal_scales(
     drafts: &[Draft],
     decisions: &[(Decision, bool)],
     catalog: &Catalog,
@@ -48,21 +48,21 @@ pub(super) fn sets_apart(
         Content::Values(stored) => Some(stored),
         _ => None,
     });
-    let (mut scales, mut apart) = (BTreeMap::new(), BTreeSet::new());
+    let (mut scales, mut unequal) = (BTreeMap::new(), BTreeSet::new());
     for (stored, (decision, _)) in stored.zip(decisions) {
         let Decision::EncodeShared(_, set) = decision else { continue };
         let scale = global_scale(stored, catalog, sources)?;
         if scale.is_none() || *scales.entry(set).or_insert(scale) != scale {
-            apart.insert(set.clone());
+            unequal.insert(set.clone());
         }
     }
-    Ok(apart)
+    Ok(unequal)
 }
 
-/// The blocks of a stored weight, its global scale, which is 1 where it has none, and how that is taken.
+/// The block type of a stored weight, its global scale (1 if it has none), and how the scale is applied.
 type GlobalScale = (BlockType, [u8; 4], ScaleOp);
 
-fn global_scale(stored: &Stored, catalog: &Catalog, sources: &[Box<dyn Source>]) -> Result<Option<GlobalScale>> {
+fn global_scale(stored: &DraftValues, catalog: &Catalog, sources: &[Box<dyn Source>]) -> Result<Option<GlobalScale>> {
     let blocks = (stored.origin == Origin::Quantised).then(|| stored.decoder.codes().blocks()).flatten();
     let Some(blocks) = blocks else { return Ok(None) };
     let mut scale = 1f32.to_le_bytes();

@@ -1,6 +1,7 @@
-//! One model in several files: where it is cut, what the files tell of each other, and what they are called.
+//! Splitting a GGUF model into several files: where it is split, and the metadata and names of the files.
 //!
-//! A tensor is never cut. The first file has the metadata of the model, the others only say which of how many they are.
+//! A tensor is never split. The first file has the metadata of the model, the others only their own number and the
+//! number of files.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use crate::container::Container;
 use crate::error::{AnamnesisError, Result};
 use crate::pipeline::{Plan, Planned};
 
-/// How a GGUF model is cut into files, which llama.cpp loads by the name of the first.
+/// How a GGUF model is split into files, which llama.cpp loads by the name of the first.
 ///
 /// ```
 /// use anamnesis::{ConvertOptions, Split};
@@ -20,21 +21,21 @@ use crate::pipeline::{Plan, Planned};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Split {
-    /// It is one file.
+    /// One file.
     #[default]
     Whole,
-    /// A new file begins where the next tensor would be too much.
+    /// A new file begins where the next tensor would exceed a limit.
     AtMost {
-        /// Most bytes of the tensors in a file; a larger tensor has one for itself.
+        /// Maximum bytes of tensors in a file; a larger tensor gets a file of its own.
         bytes: Option<u64>,
-        /// Most tensors in a file.
+        /// Maximum number of tensors in a file.
         tensors: Option<usize>,
     },
-    /// Every tensor goes to the file that it has in the input.
+    /// Every tensor goes to the file with the same number as in the input.
     AsInput,
 }
 
-/// Cuts tensors into files that have no more bytes and tensors than this. There is at least one file.
+/// Distributes tensors over files within these limits. There is at least one file.
 pub(super) fn cut(planned: Vec<Planned>, most_bytes: Option<u64>, most_tensors: Option<usize>) -> Vec<Vec<Planned>> {
     let (most_bytes, most_tensors) = (most_bytes.unwrap_or(u64::MAX), most_tensors.unwrap_or(usize::MAX));
     let mut files = Vec::new();
@@ -55,8 +56,8 @@ pub(super) fn cut(planned: Vec<Planned>, most_bytes: Option<u64>, most_tensors: 
     files
 }
 
-/// Every tensor in the file of this number that its bytes come from.
-fn as_stored(planned: Vec<Planned>) -> Vec<Vec<Planned>> {
+/// Distributes tensors over files with the same numbers as the files their bytes come from.
+fn as_in_input(planned: Vec<Planned>) -> Vec<Vec<Planned>> {
     let last = planned.iter().map(|planned| planned.source().0).max().unwrap_or(0);
     let mut files: Vec<Vec<Planned>> = (0..=last).map(|_| Vec::new()).collect();
     for tensor in planned {
@@ -67,7 +68,7 @@ fn as_stored(planned: Vec<Planned>) -> Vec<Vec<Planned>> {
     files
 }
 
-/// Lays tensors out in as many files as it takes.
+/// Lays tensors out in as many files as necessary.
 pub(super) fn lay_out(
     planned: Vec<Planned>,
     split: Split,
@@ -77,7 +78,7 @@ pub(super) fn lay_out(
     let files = match split {
         Split::Whole => vec![planned],
         Split::AtMost { bytes, tensors } => cut(planned, bytes, tensors),
-        Split::AsInput => as_stored(planned),
+        Split::AsInput => as_in_input(planned),
     };
     if files.len() == 1 {
         return files.into_iter().map(|file| Plan::new(file, container, metadata.as_ref())).collect();
@@ -90,18 +91,18 @@ pub(super) fn lay_out(
         .map_err(|_| AnamnesisError::limit("split.tensors.count", format!("{tensors} tensors in all files")))?;
     let mut first = Some(metadata.unwrap_or_default());
     let plan = |(number, file): (u16, Vec<Planned>)| {
-        // An order of their own, even where there is nothing else.
+        // An explicit order, even if there is no other metadata.
         let of_model = first.take().unwrap_or_else(|| Metadata::new().in_order(vec![KEYS[0].to_owned()]));
-        Plan::new(file, container, Some(&with_place(of_model, number, count, tensors)))
+        Plan::new(file, container, Some(&with_split_keys(of_model, number, count, tensors)))
     };
     (0..count).zip(files).map(plan).collect()
 }
 
-/// What files tell of each other.
+/// The metadata keys of a split file: its number, the number of files, and the number of tensors in all of them.
 const KEYS: [&str; 3] = ["split.no", "split.count", "split.tensors.count"];
 
-/// The metadata of one file of several: what it tells of its place comes last.
-fn with_place(mut metadata: Metadata, number: u16, count: u16, tensors: i32) -> Metadata {
+/// The metadata of one file, with the keys of the split at the end.
+fn with_split_keys(mut metadata: Metadata, number: u16, count: u16, tensors: i32) -> Metadata {
     if metadata.has_order() {
         let before = metadata.written().map(|(key, _)| key.to_owned()).filter(|key| !KEYS.contains(&key.as_str()));
         let order = before.chain(KEYS.map(str::to_owned)).collect();
@@ -112,7 +113,7 @@ fn with_place(mut metadata: Metadata, number: u16, count: u16, tensors: i32) -> 
     metadata
 }
 
-/// What the files of an output are called: the output itself where there is one.
+/// The names of the files of an output: the output path itself if there is only one.
 pub(super) fn names(output: &Path, count: usize) -> Vec<PathBuf> {
     if count == 1 {
         return vec![output.to_path_buf()];
@@ -142,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_file_is_told_last() {
+    fn split_keys_come_last() {
         let text = || MetadataValue::String("x".to_owned());
         let of_model = Metadata::from([("z".to_owned(), text()), ("a".to_owned(), text())]);
         let of_model = of_model.in_order(vec!["z".to_owned(), "a".to_owned()]);
-        let told = with_place(of_model, 0, 2, 7);
-        let keys: Vec<_> = told.written().map(|(key, _)| key).collect();
+        let of_first_file = with_split_keys(of_model, 0, 2, 7);
+        let keys: Vec<_> = of_first_file.written().map(|(key, _)| key).collect();
         assert_eq!(keys, ["z", "a", "split.no", "split.count", "split.tensors.count"]);
     }
 }

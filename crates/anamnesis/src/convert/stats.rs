@@ -1,42 +1,43 @@
-//! What a conversion comes to.
+//! Statistics and reports of conversions.
 
 use crate::pipeline::{Distance, Plan};
 
-/// What a conversion did with the tensors, or is going to do. A weight counts once, whatever companions it has.
+/// Number of tensors by operation, planned or done. A weight counts once, with all its companions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConvertStats {
-    /// Weights and other tensors of the output.
+    /// Weights and other output tensors.
     pub tensors: usize,
-    /// Quantised weights that were decoded, also where they were quantised anew.
+    /// Quantised weights that were decoded, including those quantised again.
     pub dequantized: usize,
     /// Weights that were quantised.
     pub quantized: usize,
-    /// Those of them that rules gave another type than the target's.
+    /// Those of them with another type than the target's, because of a rule.
     pub by_rules: usize,
     /// Tensors that kept their type.
     pub passthrough: usize,
-    /// Quantised weights whose codes and scales are the same in another order.
+    /// Quantised weights that kept their codes and scales, in another order.
     pub repacked: usize,
-    /// Quantised weights that were decoded although their codes and scales would stand for the same numbers: the libraries of
-    /// both schemes, which calculate in half precision, would get other last bits. `GroupOptions::same_codes` keeps them.
+    /// Quantised weights that were decoded although their codes and scales represent the same numbers in both schemes:
+    /// the libraries of the two schemes calculate in half precision, and their results would differ in the last bits.
+    /// `GroupOptions::same_codes` keeps the codes.
     pub nearly_repacked: usize,
-    /// Plain floats that got another type.
+    /// Plain floats that were cast to another type.
     pub cast: usize,
-    /// Decoded weights whose scale beside them was folded in.
+    /// Decoded weights with a global scale in a separate tensor, which was multiplied in.
     pub folded_scales: usize,
-    /// Entries of the input's metadata that the output does not have.
+    /// Metadata entries of the input that are not in the output.
     pub dropped_metadata: usize,
     /// Weights and other tensors of the input that the selection leaves out.
     pub left_out: usize,
 }
 
-/// What becomes of a weight or of plain data.
+/// The operation on a weight or on plain data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It keeps its type.
     Kept,
-    /// Plain floats get another type.
+    /// Plain floats cast to another type.
     Cast,
     /// Its codes and scales are the same in another order.
     Repacked,
@@ -46,25 +47,25 @@ pub(super) enum Fate {
     Quantised {
         was_quantised: bool,
         is_folded: bool,
-        /// Whether its codes and scales would stand for the same numbers.
+        /// Whether its codes and scales represent the same numbers in the target's scheme.
         could_repack: bool,
     },
 }
 
 impl Fate {
-    /// Whether it is decoded to be quantised again.
-    pub(super) const fn loses_twice(self) -> bool {
+    /// Whether it is decoded and quantised again.
+    pub(super) const fn is_requantised(self) -> bool {
         matches!(self, Self::Quantised { was_quantised: true, .. })
     }
 }
 
 impl ConvertStats {
-    /// The statistics of a finished plan.
+    /// Counts the operations of a finished plan.
     pub(super) fn of(fates: &[Fate]) -> Self {
         let count = |is: fn(Fate) -> bool| fates.iter().filter(|fate| is(**fate)).count();
         Self {
             tensors: fates.len(),
-            dequantized: count(|fate| matches!(fate, Fate::Decoded { .. }) || fate.loses_twice()),
+            dequantized: count(|fate| matches!(fate, Fate::Decoded { .. }) || fate.is_requantised()),
             quantized: count(|fate| matches!(fate, Fate::Quantised { .. })),
             passthrough: count(|fate| fate == Fate::Kept),
             repacked: count(|fate| fate == Fate::Repacked),
@@ -78,46 +79,46 @@ impl ConvertStats {
     }
 }
 
-/// What a conversion came to.
+/// The result of a conversion.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ConvertReport {
-    /// What was done with how many tensors.
+    /// Number of tensors by operation.
     pub stats: ConvertStats,
-    /// The error of every quantised weight, where it was measured.
+    /// The quantisation error of every quantised weight, if measured.
     pub errors: Vec<QuantizationError>,
-    /// Values that were no numbers and were quantised as numbers.
+    /// NaN and infinite values that were replaced by finite values before quantising.
     pub replaced: u64,
-    /// Finite values that are infinite in the output, because F16 ends at 65504.
+    /// Finite values that overflowed to infinity in the output: the largest F16 value is 65504.
     pub overflowed: u64,
 }
 
-/// How far a quantised weight is from the values it was made of.
+/// The quantisation error of a weight: its decoded values compared with the original values.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct QuantizationError {
-    /// The weight.
+    /// Name of the weight.
     pub name: String,
-    /// How many values it has.
+    /// Number of values.
     pub values: u64,
-    /// The mean of the absolute differences.
+    /// Mean absolute error.
     pub mean_absolute: f64,
-    /// The mean of the squared differences.
+    /// Mean squared error.
     pub mean_squared: f64,
-    /// The ratio of the values' energy to that of the differences, in decibels; infinite where nothing differs.
+    /// Signal-to-quantisation-noise ratio in decibels; infinite if there is no error.
     pub sqnr: f64,
-    /// The cosine between the values and what they became.
+    /// Cosine similarity between the original and the decoded values.
     pub cosine: f64,
 }
 
 impl ConvertReport {
-    /// A report of these counts and errors.
+    /// A report of these statistics and errors.
     #[must_use]
     pub const fn new(stats: ConvertStats, errors: Vec<QuantizationError>, replaced: u64) -> Self {
         Self { stats, errors, replaced, overflowed: 0 }
     }
 
-    /// The errors of plans that were run.
+    /// The report of plans that were run.
     pub(crate) fn of(runs: &[(&Plan, &[Distance])]) -> Self {
         let jobs = runs.iter().flat_map(|(plan, distances)| plan.jobs.iter().zip(*distances));
         let errors = jobs
@@ -129,7 +130,7 @@ impl ConvertReport {
         Self { stats: ConvertStats::default(), errors, replaced, overflowed }
     }
 
-    /// The mean of the absolute differences over all quantised values; `None` where nothing was measured.
+    /// Mean absolute error over all quantised values; `None` if nothing was measured.
     #[must_use]
     pub fn mean_absolute_error(&self) -> Option<f64> {
         let values: u64 = self.errors.iter().map(|error| error.values).sum();
@@ -139,7 +140,7 @@ impl ConvertReport {
 }
 
 impl QuantizationError {
-    /// Nothing differs.
+    /// No error.
     pub(super) fn none(name: &str, values: u64) -> Self {
         let name = name.to_owned();
         Self { name, values, mean_absolute: 0.0, mean_squared: 0.0, sqnr: f64::INFINITY, cosine: 1.0 }
@@ -158,7 +159,7 @@ impl QuantizationError {
             } else {
                 10.0 * (distance.before / distance.squared).log10()
             },
-            // Zeros that stay zeros point the same way.
+            // The cosine similarity of two zero vectors is defined as 1 here.
             cosine: if energies == 0.0 && distance.squared == 0.0 { 1.0 } else { distance.product / energies },
         }
     }

@@ -1,4 +1,4 @@
-//! What a conversion can write: a container, and for some targets a way of quantising that goes with it.
+//! Conversion targets: a container, and for some targets an encoding.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::container::{self, Container, Format};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{ENCODINGS, Encoding, Packing};
 
-/// What a conversion writes.
+/// The target of a conversion.
 ///
 /// ```
 /// use anamnesis::ConvertTarget;
@@ -19,21 +19,21 @@ use crate::scheme::{ENCODINGS, Encoding, Packing};
 pub enum ConvertTarget {
     /// safetensors, everything decoded.
     Safetensors,
-    /// GGUF; blocks stay as they are, everything else is decoded.
+    /// GGUF; blocks are kept, everything else is decoded.
     Gguf,
     /// A NumPy archive, everything decoded.
     Npz,
-    /// A directory that Hugging Face's library loads, of a GGUF file: its names, everything decoded.
+    /// A checkpoint directory for transformers, made from a GGUF file: Hugging Face names, everything decoded.
     Hf,
     /// Quantised weights, in the container that holds them.
     Quantised(EncodingId),
 }
 
-/// A way of quantising, by its place among all there are.
+/// An encoding, as its index in the registry of encodings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EncodingId(u16);
 
-/// The targets that do not quantise, with the names they are asked for by.
+/// The targets that do not quantise, with their names and aliases.
 const PLAIN: [(ConvertTarget, &[&str]); 4] = [
     (ConvertTarget::Safetensors, &["safetensors", "bf16"]),
     (ConvertTarget::Gguf, &["gguf"]),
@@ -52,10 +52,10 @@ impl ConvertTarget {
 }
 
 impl ConvertTarget {
-    /// The target of this name, in any case.
+    /// The target of this name, ignoring case.
     ///
     /// # Errors
-    /// `Unsupported`, listing the targets there are.
+    /// `Unsupported`, listing all targets.
     pub fn parse(text: &str) -> Result<Self> {
         let lower = text.to_ascii_lowercase();
         Self::all().find(|target| target.names().contains(&lower.as_str())).ok_or_else(|| {
@@ -72,13 +72,13 @@ impl ConvertTarget {
         plain.chain(quantised).chain([Self::Hf])
     }
 
-    /// The name it is asked for by.
+    /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.names()[0]
     }
 
-    /// All names it is asked for by, its own first.
+    /// Its name, followed by its aliases.
     #[must_use]
     pub const fn names(self) -> &'static [&'static str] {
         match self {
@@ -90,7 +90,7 @@ impl ConvertTarget {
         }
     }
 
-    /// What it writes, in a few words.
+    /// A short description of its output.
     #[must_use]
     pub const fn about(self) -> &'static str {
         match self {
@@ -101,7 +101,7 @@ impl ConvertTarget {
         }
     }
 
-    /// What quantised weights are called in reports, such as `NF4`; `None` where nothing is quantised.
+    /// The name of its quantised weights in reports, such as `NF4`; `None` if it does not quantise.
     #[must_use]
     pub const fn short_name(self) -> Option<&'static str> {
         match self {
@@ -110,7 +110,7 @@ impl ConvertTarget {
         }
     }
 
-    /// Which libraries read quantised weights of it, with the versions this was tried with; `None` where nothing is quantised.
+    /// The libraries that load its quantised weights, with the versions tested; `None` if it does not quantise.
     #[must_use]
     pub fn loaded_by(self) -> Option<&'static str> {
         match self {
@@ -119,13 +119,13 @@ impl ConvertTarget {
         }
     }
 
-    /// The ending of its files, without the dot.
+    /// The file extension of its output, without the dot.
     #[must_use]
     pub const fn extension(self) -> &'static str {
         self.format().extensions()[0]
     }
 
-    /// What its files are called by.
+    /// The suffix in default output names.
     #[must_use]
     pub const fn suffix(self) -> &'static str {
         match self {
@@ -134,13 +134,14 @@ impl ConvertTarget {
         }
     }
 
-    /// Whether an error says that files of this target cannot hold some tensor, so that a selection without it would do.
+    /// Whether an error means that files of this target cannot hold some tensor, so that a selection without that
+    /// tensor would help.
     #[must_use]
     pub fn cannot_hold(self, error: &AnamnesisError) -> bool {
         matches!(error, AnamnesisError::Unsupported { format, .. } if format == self.extension())
     }
 
-    /// Whether it makes quantised weights.
+    /// Whether it quantises weights.
     #[must_use]
     pub const fn is_quantized(self) -> bool {
         matches!(self, Self::Quantised(_))
@@ -169,7 +170,7 @@ impl ConvertTarget {
         Ok(container::of(self.format()))
     }
 
-    /// The target that quantises to this encoding.
+    /// The target of the encoding with this name.
     const fn quantised(name: &str) -> Self {
         let (mut group, mut index) = (0, 0);
         while group < ENCODINGS.len() {
@@ -183,7 +184,7 @@ impl ConvertTarget {
             }
             group += 1;
         }
-        // Only reached while compiling, where it is an error.
+        // Evaluated at compile time only, where it is a compile error.
         unreachable!()
     }
 }
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_target_is_answered_with_those_there_are() {
+    fn an_unknown_target_is_refused_with_the_known_ones() {
         let error = ConvertTarget::parse("gguf-q4").unwrap_err().to_string();
         assert!(error.contains("supported convert targets are safetensors, gguf, npz, bnb-nf4"), "{error}");
     }

@@ -1,52 +1,52 @@
-//! Which types the values of an output get.
+//! Choosing the types of output values.
 
 use crate::architecture::types::{Weights, stays_f32};
 use crate::catalog::{BlockType, Dtype, TargetDtype};
 
-/// Which types the values of an output get.
+/// How the types of output values are chosen.
 #[derive(Clone, Copy)]
 pub(super) enum Types {
-    /// Quantised weights become `dtype`, and plain floats too where `cast_all`.
+    /// Quantised weights are decoded to `dtype`; plain floats are cast to it too if `cast_all`.
     Decoded {
         dtype: TargetDtype,
         cast_all: bool,
-        /// Whether blocks that are quantised anew are decoded to F32 for that, as llama.cpp does by default.
+        /// Whether blocks that are quantised again are decoded to F32 first, as llama.cpp does by default.
         exact_blocks: bool,
     },
-    /// As llama.cpp's converter has them.
+    /// The types of llama.cpp's converter.
     LlamaCpp {
         weights: Weights,
-        /// The type of quantised weights before they are quantised anew.
+        /// The type that quantised weights are decoded to before they are quantised again.
         decoded: TargetDtype,
-        /// Whether NaN and infinities are quantised.
+        /// Whether NaN and infinities may be quantised.
         allow_nonfinite: bool,
     },
 }
 
-/// The values that get a type.
+/// Properties of a tensor's values that decide its type.
 pub(super) struct TypedValues<'a> {
     pub output_name: &'a str,
     pub shape: &'a [usize],
-    /// Whether any of it is quantised.
+    /// Whether any of its sources is quantised.
     pub is_quantised: bool,
     /// Whether it is stored as blocks.
     pub is_block: bool,
-    /// The type of all tensors it is made of, where they are plain and have one type.
+    /// The common type of its source tensors, if all are plain and of the same type.
     pub stored: Option<Dtype>,
 }
 
-/// The types of a tensor.
+/// The types chosen for a tensor.
 pub(super) struct ValueTypes {
-    /// In the output, where it is not quantised; a plain tensor of this type is copied.
+    /// The type in the output, if it is not quantised; a plain tensor of this type is copied.
     pub output: Dtype,
-    /// What it is decoded to.
+    /// The type it is decoded to.
     pub dtype: TargetDtype,
-    /// What it is rounded to before it is quantised.
+    /// The type it is rounded to before it is quantised.
     pub encoded_from: TargetDtype,
 }
 
 impl Types {
-    /// The types of a tensor; `None` where llama.cpp's converter has it as Q8_0.
+    /// The types of a tensor; `None` if llama.cpp's converter writes it as Q8_0.
     pub(super) fn of(self, values: &TypedValues<'_>) -> Option<ValueTypes> {
         let of_stored = match values.stored {
             Some(Dtype::BF16) => TargetDtype::BF16,
@@ -61,7 +61,7 @@ impl Types {
             Self::Decoded { dtype, cast_all: true, .. } => {
                 Some(ValueTypes { output: dtype.dtype(), dtype, encoded_from: dtype })
             }
-            // Where plain floats are quantised, exactly the stored values; only F64 has values that F32 has not.
+            // Plain floats are quantised from exactly the stored values; F64 is rounded to F32.
             Self::Decoded { cast_all: false, .. } => Some(ValueTypes {
                 output: values.stored.unwrap_or(of_stored.dtype()),
                 dtype: of_stored,
@@ -69,7 +69,8 @@ impl Types {
             }),
             Self::LlamaCpp { weights, decoded, .. } => {
                 let dtype = llama_cpp(weights, values)?;
-                // What is changed on the way is of the type it was before it is quantised, as if it had been written in between.
+                // Values changed by the mapping are rounded to their stored type before they are quantised, as if a
+                // plain GGUF file had been written in between.
                 let encoded_from = if values.is_quantised { decoded } else { of_stored };
                 Some(ValueTypes { output: dtype.dtype(), dtype, encoded_from })
             }
@@ -77,7 +78,7 @@ impl Types {
     }
 }
 
-/// The type that llama.cpp's converter gives a tensor; `None` is Q8_0.
+/// The type that llama.cpp's converter gives a tensor; `None` means Q8_0.
 fn llama_cpp(weights: Weights, values: &TypedValues<'_>) -> Option<TargetDtype> {
     let row = values.shape.last().map_or(0, |&row| row as u64);
     match weights {

@@ -1,4 +1,4 @@
-//! Running plans into files, all of which publish or none, and into memory.
+//! Running plans: into files that appear together or not at all, and into memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::pipeline::{
     self, Distance, FileSink, Job, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, UnnamedFileSink,
 };
 
-/// [`write_files`] of one.
+/// [`write_files`] for a single file.
 pub(crate) fn write_file(
     plan: &Plan,
     sources: &[Box<dyn Source>],
@@ -24,7 +24,8 @@ pub(crate) fn write_file(
     Ok(write_files(&files, sources, options, watch)?.pop().unwrap_or_default())
 }
 
-/// Runs plans into files, none of which may be one of the inputs. They get their names once all are complete, :transaction:x.
+/// Writes plans to files, none of which may be one of the inputs. The files are renamed into place in one transaction
+/// once all are complete.
 pub(super) fn write_files(
     files: &[(&Plan, PathBuf)],
     sources: &[Box<dyn Source>],
@@ -69,7 +70,7 @@ pub(crate) fn to_bytes(
     options: &RememberOptions,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<(Vec<u8>, Vec<Distance>)> {
-    // The tensors are what the input makes large; the header around them is no larger than what was read.
+    // The size of the tensors depends on the input; the header is no larger than the input's own.
     Budget::new(limits).buffer(plan.jobs.iter().map(Job::bytes).sum(), "the output")?;
     let bytes = usize::try_from(plan.total_bytes)
         .map_err(|_| AnamnesisError::limit("available_memory", format!("{} bytes", plan.total_bytes)))?;

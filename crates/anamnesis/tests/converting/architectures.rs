@@ -372,7 +372,7 @@ fn only_complete_gguf_models_convert_back() {
         plan.err().expect("it was planned").to_string()
     };
     assert_contains(&refused(fixture("gguf/iq1_m.gguf")), &["it is no whole model"]);
-    assert_contains(&refused(source("llama3")), &["only a GGUF file becomes a checkpoint again"]);
+    assert_contains(&refused(source("llama3")), &["only a GGUF file can become a Hugging Face checkpoint"]);
 }
 
 #[test]

@@ -160,6 +160,6 @@ fn invalid_split_options_are_refused() {
     };
     assert!(refused(&stored(), "safetensors", NINE_TENSORS).contains("only GGUF"));
     let checkpoint = open(fixture("architectures/llama3"));
-    assert!(refused(&checkpoint, "gguf", Split::AsInput).contains("no GGUF model that was cut"));
+    assert!(refused(&checkpoint, "gguf", Split::AsInput).contains("not a split GGUF model"));
     assert!(refused(&stored(), "q4_k_m", NINE_TENSORS).contains("not into one stream"));
 }

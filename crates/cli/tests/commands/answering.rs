@@ -173,7 +173,7 @@ fn errors_name_the_option_or_the_file() {
         ("parse plain.safetensors --exclude a[", "--exclude: "),
         ("remember plain.safetensors --rename x", "--rename: "),
         ("convert plain.safetensors --to bnb-nf4 --keep a[", "--keep: "),
-        ("forget plain.safetensors --to w4a16 --rule *=w4a15", "--rule: \"w4a15\" is not a known way of quantising"),
+        ("forget plain.safetensors --to w4a16 --rule *=w4a15", "--rule: \"w4a15\" is not a known encoding"),
         ("forget plain.safetensors --to bnb-nf4 --group-size 64", "--group-size"),
         ("forget plain.safetensors --to q4_k_m --group-size 64", "--group-size"),
         ("forget plain.safetensors --to bnb-nf4 --block-size 7", "--block-size"),

@@ -32,7 +32,7 @@ fn an_impossible_rule_is_reported_by_name() {
     for (rule, wanted) in [
         ("nothing", "write GLOB=TARGET"),
         ("=keep", "write GLOB=TARGET"),
-        ("*=w5a16", "\"w5a16\" is not a known way of quantising"),
+        ("*=w5a16", "\"w5a16\" is not a known encoding"),
         ("*=bnb-nf4", "bnb-nf4 for * beside fp8-channel"),
         ("nothing*=keep", "no tensor matches the pattern \"nothing*\""),
     ] {

@@ -126,8 +126,8 @@ fn a_different_conversion_does_not_resume_this_one() {
     folder.amn(&format!("remember {NAME} {SMALL} -o out --part 2/2")).ok();
     for (options, reason) in [
         ("--to f32", "it holds a BF16 conversion, this one is F32"),
-        ("--shard-size 4KB", "it is cut into 6 weight files, this one into"),
-        ("--single-file", "it is cut into 6 weight files, this one into 1"),
+        ("--shard-size 4KB", "it has 6 weight files, this one has"),
+        ("--single-file", "it has 6 weight files, this one has 1"),
         ("--rename s/model/other/ --shard-size 2KB", "other names"),
         ("--exclude *norm* --shard-size 2KB", "weight files"),
     ] {

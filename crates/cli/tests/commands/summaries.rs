@@ -93,7 +93,7 @@ fn deselected_tensors_are_counted() {
         "one metadata entry of the input is not kept",
         "6 tensors of the input are left out by the selection",
         "llama.cpp will not load the output: it has no general.architecture",
-        "2 files beside the weights are not part of the output",
+        "2 sidecar files of the input are not part of the output",
     ]);
     let notes: Vec<_> = notes.as_array().unwrap()[1..].to_vec();
     assert_eq!((&document["left_out"], &document["notes"]), (&json!(6), &json!(notes)));
@@ -128,7 +128,7 @@ fn the_name_of_an_output_and_what_is_written_agree() {
     // A file name selects a single file, even for a directory.
     let text = folder.amn(&format!("remember {NAME} -o whole.safetensors")).ok();
     assert!(folder.path("whole.safetensors").is_file(), "{text}");
-    assert!(text.contains("  Note: 2 files beside the weights are not part of the output\n"), "{text}");
+    assert!(text.contains("  Note: 2 sidecar files of the input are not part of the output\n"), "{text}");
     folder.amn(&format!("convert {NAME} --to bf16 -o too.safetensors")).ok();
     let [one, two] = ["whole", "too"].map(|name| fs::read(folder.path(&format!("{name}.safetensors"))).unwrap());
     assert!(one == two);

@@ -7,7 +7,7 @@ use super::{Bf16Out, OutputElement, RememberOptions};
 use crate::catalog::{BlockType, Dtype, Rounding, Selection, TargetDtype};
 use crate::compat::parse::gguf::{GgufTensorInfo, GgufType, ParsedGguf};
 use crate::container::safetensors::Safetensors;
-use crate::convert::{Asked, ClaimedCatalog, Outputs, plan_outputs, to_bytes, write_file};
+use crate::convert::{ClaimedCatalog, OutputRequest, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::{AnamnesisError, Result};
 use crate::pipeline::Plan;
 use crate::quant_config::QuantConfig;
@@ -113,7 +113,7 @@ impl ParsedGguf {
         let claimed = scheme::claim(&catalog, &QuantConfig::default(), &|_| None, false, Rounding::Once);
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
         let input = ClaimedCatalog { catalog: &catalog, sources, claimed: &claimed };
-        let Outputs { planned, .. } = plan_outputs(input, &Asked::decode(target, &selection))?;
+        let Outputs { planned, .. } = plan_outputs(input, &OutputRequest::decode(target, &selection))?;
         Plan::new(planned, &Safetensors, None)
     }
 

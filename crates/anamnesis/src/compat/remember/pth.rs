@@ -8,7 +8,7 @@ use crate::compat::in_memory::{InMemory, Put, checked};
 use crate::compat::parse::pth::ParsedPth;
 use crate::compat::parse::pth_types::PthTensor;
 use crate::container::safetensors::Safetensors;
-use crate::convert::{Asked, ClaimedCatalog, Outputs, plan_outputs, to_bytes, write_file};
+use crate::convert::{ClaimedCatalog, OutputRequest, Outputs, plan_outputs, to_bytes, write_file};
 use crate::error::Result;
 use crate::pipeline::Plan;
 use crate::scheme::Claimed;
@@ -19,9 +19,9 @@ impl ParsedPth {
         let catalog = Catalog::new(self.stored.clone(), None)?;
         let claimed = Claimed::all_plain(catalog.len());
         let (selection, sources) = (Selection::new(), std::slice::from_ref(&self.source));
-        let asked = Asked::decode(TargetDtype::default(), &selection);
+        let request = OutputRequest::decode(TargetDtype::default(), &selection);
         let Outputs { planned, .. } =
-            plan_outputs(ClaimedCatalog { catalog: &catalog, sources, claimed: &claimed }, &asked)?;
+            plan_outputs(ClaimedCatalog { catalog: &catalog, sources, claimed: &claimed }, &request)?;
         Plan::new(planned, &Safetensors, None)
     }
 

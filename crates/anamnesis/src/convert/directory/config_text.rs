@@ -1,16 +1,17 @@
-//! Editing the text of a `config.json` for weights that are no longer quantised; every byte not concerned stays.
+//! Editing the text of a `config.json` after its weights changed: only the members concerned are touched, every
+//! other byte stays.
 //!
-//! A configuration written again from its parsed form would lose its order, its numbers' spelling and its indentation. So
-//! the text is scanned once, the places to change are noted, and the rest is copied:
+//! Serialising the parsed document again would lose the order of keys, the spelling of numbers and the indentation. So
+//! the text is scanned once, the ranges to change are recorded, and the rest is copied:
 //!
 //! | member | where | becomes |
 //! |---|---|---|
 //! | `quantization_config`, `compression_config` | in any object | removed, with its comma and white space |
 //! | `quantization`, where it is an object | in any object | removed |
-//! | `torch_dtype`, `dtype`, where it names a float type | in any object | the type that was decoded to |
-//! | `torch_dtype` | the document, where it has neither | added at its end |
+//! | `torch_dtype`, `dtype`, where it names a float type | in any object | the new type of the weights |
+//! | `torch_dtype` | the document, if it has neither member | added at its end |
 //!
-//! A member that stands twice is treated twice, as readers differ in which one they believe.
+//! A duplicate key is edited at every occurrence, since JSON parsers differ in which one they use.
 
 use std::ops::Range;
 
@@ -21,12 +22,12 @@ use crate::error::{AnamnesisError, Result, printable};
 use crate::json;
 use crate::quant_config::is_quantisation;
 
-/// Deepest nesting of a document, which is also what the validation before the scan allows.
+/// Maximum nesting depth, the same as in the validation before the scan.
 const MAX_DEPTH: usize = 128;
 /// Longest key path in a report, in characters.
 const MAX_PATH_CHARS: usize = 200;
 
-/// A changed text, and what changed in it as dotted key paths.
+/// An edited text, and the dotted key paths of removed and changed members.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConfigEdit {
     pub(crate) text: Vec<u8>,
@@ -34,10 +35,11 @@ pub(crate) struct ConfigEdit {
     pub(crate) changed: Vec<String>,
 }
 
-/// The text of a `config.json` without its quantisation, for weights of the type `target`; `None` leaves the type alone.
+/// The text of a `config.json` without its quantisation, for weights of type `target`; `None` leaves
+/// the dtype as it is.
 ///
 /// # Errors
-/// `Parse` where the text is not JSON or not an object.
+/// `Parse` if the text is not a JSON object.
 pub(crate) fn without_quantisation(text: &[u8], target: Option<TargetDtype>) -> Result<ConfigEdit> {
     match json::from_slice(text) {
         Ok(Value::Object(_)) => {}
@@ -54,13 +56,14 @@ pub(crate) fn without_quantisation(text: &[u8], target: Option<TargetDtype>) -> 
         removed: Vec::new(),
         changed: Vec::new(),
     };
-    // The text is valid, so a scan that does not reach its end is a fault of the scanner, not to be written to disk.
+    // The text was validated before, so a scan that stops early is a bug of the scanner; its result
+    // must not be written.
     scan.white_space();
     scan.value().ok_or_else(|| AnamnesisError::parse(format!("config.json cannot be edited at byte {}", scan.at)))?;
     Ok(ConfigEdit { text: apply(text, scan.edits), removed: scan.removed, changed: scan.changed })
 }
 
-/// The text of a `config.json` with another quantisation in place of its own: these members, at its end.
+/// The text of a `config.json` whose quantisation is replaced by `members`, appended at its end.
 ///
 /// # Errors
 /// As [`without_quantisation`].
@@ -94,15 +97,15 @@ fn dtype_name(target: TargetDtype) -> &'static str {
     }
 }
 
-/// Whether a configuration's text names the type of the weights.
+/// Whether the text of a configuration has a member for the dtype of the weights.
 fn names_dtype(text: &str) -> bool {
     let name = text.strip_prefix("torch.").unwrap_or(text);
     matches!(name, "bfloat16" | "float16" | "float32" | "auto") || name.starts_with("float8_")
 }
 
-/// Replaces each range, none of which overlap.
+/// Replaces each range of the text. The ranges must not overlap.
 fn apply(text: &[u8], mut edits: Vec<(Range<usize>, String)>) -> Vec<u8> {
-    // Where an insertion meets a removal, the insertion comes first.
+    // At the same position an insertion comes before a removal.
     edits.sort_by_key(|(range, _)| (range.start, range.end));
     let mut out = Vec::with_capacity(text.len() + 64);
     let mut kept = 0;
@@ -115,22 +118,22 @@ fn apply(text: &[u8], mut edits: Vec<(Range<usize>, String)>) -> Vec<u8> {
     out
 }
 
-/// One pass over a valid document. `None` means that it was not valid after all.
+/// One pass over a validated document. Methods return `None` if the document is invalid after all.
 struct Scan<'a> {
     text: &'a [u8],
     at: usize,
-    /// What the weights are; `None` where that has not changed.
+    /// The new dtype of the weights; `None` if it did not change.
     dtype: Option<&'static str>,
-    /// The keys and positions that lead here.
+    /// The keys and array indices that lead to the current value.
     path: Vec<String>,
-    /// How many of the objects around this place are removed: nothing inside them is changed.
+    /// Number of enclosing objects that are removed; nothing inside them is edited.
     inside_removed: usize,
     edits: Vec<(Range<usize>, String)>,
     removed: Vec<String>,
     changed: Vec<String>,
 }
 
-/// One member of an object, by its places in the text.
+/// One member of an object, as ranges of the text.
 struct Member {
     key: Range<usize>,
     value: Range<usize>,
@@ -206,11 +209,11 @@ impl Scan<'_> {
         Some(())
     }
 
-    /// A member from its value on.
+    /// Scans a member, starting at its value.
     fn member(&mut self, key: Range<usize>, name: String) -> Option<Member> {
         let start = self.at;
         let is_object = self.peek()? == b'{';
-        // What is removed was read.
+        // Everything inside a removed member has been scanned by now.
         let removed = is_quantisation(&name, is_object);
         let is_dtype = matches!(name.as_str(), "torch_dtype" | "dtype");
         self.path.push(name);
@@ -233,12 +236,12 @@ impl Scan<'_> {
         Some(Member { key, value, removed })
     }
 
-    /// Notes the removal of an object's members, each with the comma before it; those before the first that stays go with
-    /// the comma after them. `missing` is the `torch_dtype` that the object needs at its end.
+    /// Records the removal of members of an object, each with the comma before it; members before the first remaining
+    /// one are removed with the comma after them. `missing` is the `torch_dtype` that the object needs at its end.
     fn remove(&mut self, members: &[Member], inside: &Range<usize>, missing: Option<&str>) {
         let Some(first_kept) = members.iter().position(|member| !member.removed) else {
             let all = match (members.first(), members.last()) {
-                // The white space around the members becomes that around their successor.
+                // If all members are removed and one is added, it takes over the white space around them.
                 (Some(first), Some(last)) if missing.is_some() => first.key.start..last.value.end,
                 (Some(_), _) => inside.clone(),
                 _ if missing.is_some() => inside.clone(),
@@ -265,14 +268,14 @@ impl Scan<'_> {
         }
     }
 
-    /// `"torch_dtype": "bfloat16"`, with the colon as the document writes it.
+    /// The member `"torch_dtype": "bfloat16"`, with the white space that the document has around its colons.
     fn dtype_member(&mut self, members: &[Member], dtype: &str) -> String {
         self.changed.push("torch_dtype".to_owned());
         let colon = members.first().map_or(": ".into(), |member| self.slice(member.key.end..member.value.start));
         format!("\"torch_dtype\"{colon}\"{dtype}\"")
     }
 
-    /// What the document writes between two members.
+    /// The separator that the document has between two members: comma and white space.
     fn separator(&self, members: &[Member], inside: &Range<usize>) -> String {
         match members {
             [.., before, last] => self.slice(before.value.end..last.key.start),
@@ -305,12 +308,12 @@ impl Scan<'_> {
         printable(&text, MAX_PATH_CHARS)
     }
 
-    /// The text that a JSON string in the document stands for.
+    /// The decoded text of a JSON string in the document.
     fn decoded(&self, string: &Range<usize>) -> Option<String> {
         serde_json::from_slice(self.text.get(string.clone())?).ok()
     }
 
-    /// Passes a string with its quotes.
+    /// Scans a string including its quotes.
     fn string(&mut self) -> Option<Range<usize>> {
         let start = self.at;
         self.byte(b'"')?;

@@ -1,8 +1,8 @@
-//! Entering an output directory and leaving it: whose it is, and what is left of it.
+//! Opening and closing an output directory: its lock, its manifest, and clean-up after a failure.
 //!
-//! A run holds the directory by a lock on its manifest: alone where it writes all of it, :transaction:x with others where it writes
-//! a part. A run that fails with nothing finished leaves the directory as it was; one that is stopped leaves what it had finished,
-//! with the manifest, so that the same command goes on.
+//! A run locks the manifest of the directory: exclusively if it writes the whole output, shared if it writes one part
+//! of it. A run that fails before it finished any file restores the directory; a run that is interrupted leaves its
+//! finished files and the manifest, so that the same command can resume.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind};
@@ -17,37 +17,37 @@ use crate::error::{AnamnesisError, Fault, Result};
 use crate::io::temporary::{Lock, PARTIAL, is_linked, is_temporary, lock, lock_shared};
 use crate::io::transaction::retry;
 
-/// How long the first of several parts may take to write the manifest.
-const TRIES: usize = 200;
+/// Number of attempts, `PAUSE` apart, to find the manifest written by the first of several parts.
+const ATTEMPTS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A directory that this run may write into.
+/// An output directory that this run may write to.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// What this run holds.
+    /// The manifest, locked by this run.
     manifest: Arc<File>,
-    /// Whether the directory was not there before.
+    /// Whether this run created the directory.
     is_created: bool,
     is_part: bool,
 }
 
 impl Entry {
-    /// Enters a directory, which is created where it is not there. `None` where it has files, and no manifest.
+    /// Opens an output directory, creating it if necessary. Returns `None` if it contains files but no manifest.
     pub(super) fn begin(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Self>> {
         let is_created = match std::fs::create_dir(output) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists && output.is_dir() => false,
             Err(error) => return Err(AnamnesisError::at_path(error, output)),
         };
-        let held = hold(output, manifest, is_part);
+        let held = lock_manifest(output, manifest, is_part);
         if is_created && !matches!(held, Ok(Some(_))) {
-            // Not where another run has come between.
+            // Fails if another run has written into the directory by now, which is fine.
             let _ = retry(|| std::fs::remove_dir(output));
         }
         Ok(held?.map(|manifest| Self { manifest, is_created, is_part }))
     }
 
-    /// Ends with a directory that has everything.
+    /// Closes a complete output directory: removes its manifest.
     pub(super) fn finish(self, output: &Path) -> Result<()> {
         let path = output.join(manifest::FILE);
         let remove = || match std::fs::remove_file(&path) {
@@ -57,8 +57,8 @@ impl Entry {
         retry(remove).map_err(|error| AnamnesisError::at_path(error, &path))
     }
 
-    /// Ends with a directory that has not everything, and says why.
-    pub(super) fn leave(self, plan: &DirectoryPlan, output: &Path, error: AnamnesisError) -> AnamnesisError {
+    /// Closes an incomplete output directory after `error`, and returns the error.
+    pub(super) fn abandon(self, plan: &DirectoryPlan, output: &Path, error: AnamnesisError) -> AnamnesisError {
         let is_alone = match lock(&self.manifest) {
             Lock::Ours => true,
             Lock::Others => false,
@@ -67,7 +67,7 @@ impl Entry {
         if !is_alone {
             return error;
         }
-        // What the input or the request is at fault for, the same run would meet again: nothing of it is of use.
+        // An error caused by the input or the request would recur, so that the finished files are of no use.
         let is_hopeless = matches!(error.fault(), Fault::File | Fault::Request) && !self.is_part;
         let mut is_left = false;
         for shard in &plan.shards {
@@ -81,11 +81,11 @@ impl Entry {
     }
 }
 
-/// Holds the manifest of a directory, which is written where there is none.
-fn hold(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Arc<File>>> {
+/// Locks the manifest of a directory, writing it first if there is none.
+fn lock_manifest(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Arc<File>>> {
     let path = output.join(manifest::FILE);
     let take = if is_part { lock_shared } else { lock };
-    for _ in 0..TRIES {
+    for _ in 0..ATTEMPTS {
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -99,7 +99,7 @@ fn hold(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Arc<Fil
                         }
                         return Ok(Some(file));
                     }
-                    // Another was faster.
+                    // Another run created the manifest first; read that.
                     Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::AlreadyExists => continue,
                     Err(error) => return Err(error),
                 }
@@ -107,10 +107,10 @@ fn hold(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Arc<Fil
             Err(error) => return Err(AnamnesisError::at_path(error, &path)),
         };
         match take(&file) {
-            // The first of several parts is about to lock_shared it.
+            // The first of several parts is about to change its exclusive lock to a shared one.
             Lock::Others if is_part => std::thread::sleep(PAUSE),
             Lock::Others => break,
-            // Otherwise its run has just finished.
+            // If the manifest is gone, its run has just finished.
             Lock::Ours | Lock::Unknown => {
                 if is_linked(&file).map_err(|error| AnamnesisError::at_path(error, &path))?
                     && let Some(found) = manifest::read(output)?
@@ -125,7 +125,7 @@ fn hold(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Arc<Fil
     Err(AnamnesisError::at_path(busy, output))
 }
 
-/// Whether nothing is there, or nothing but a manifest that a killed run had begun to write.
+/// Whether the directory does not exist, is empty, or has only the partial manifest of a killed run.
 pub(super) fn is_vacant(directory: &Path) -> Result<bool> {
     let at = |error| AnamnesisError::at_path(error, directory);
     let entries = match std::fs::read_dir(directory) {

@@ -1,13 +1,13 @@
-//! The manifest: which plan an output directory belongs to while it is being written. The same plan finds its own and goes on;
-//! another is refused. A finished directory has none.
+//! The manifest: identifies the plan of an output directory while it is being written. A run with the same plan
+//! resumes; a run with another plan is refused. A finished directory has no manifest.
 //!
-//! | member | what |
+//! | member | content |
 //! |---|---|
-//! | `version` | of the program |
-//! | `inputs` | name, bytes and time of change of every file that was read |
-//! | `outputs` | name, bytes and fingerprint of every weight file |
-//! | `beside` | a digest of the texts that are written anew |
-//! | `made` | target and type, to tell people what the directory holds |
+//! | `version` | version of the program |
+//! | `inputs` | name, size and modification time of every input file |
+//! | `outputs` | name, size and plan fingerprint of every weight file |
+//! | `beside` | digest of the generated sidecars |
+//! | `made` | target and dtype, for error messages only |
 
 use std::fs::File;
 use std::hash::Hash;
@@ -23,16 +23,16 @@ use crate::io::output::{Existing, PendingFile};
 use crate::io::temporary::PARTIAL;
 use crate::pipeline::{Digest, Fingerprint};
 
-/// The manifest's name in the output directory.
+/// The file name of the manifest in the output directory.
 pub(super) const FILE: &str = ".anamnesis.json";
 
-/// Longest manifest read, in bytes.
+/// Maximum size of a manifest that is read.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The folder in an output directory that is to be replaced, where the new files are until all of them are complete.
+/// The folder in which new files are staged until all of them are complete, if they replace an existing output.
 pub(super) const STAGE: &str = ".anamnesis.new";
 
-/// What the output of this plan is made of. Parts of one conversion share it.
+/// The manifest of this plan. It is the same for all parts of one conversion.
 pub(super) fn of(plan: &DirectoryPlan) -> Result<Value> {
     let inputs: Vec<Value> = plan
         .files
@@ -54,18 +54,18 @@ pub(super) fn of(plan: &DirectoryPlan) -> Result<Value> {
             "coding": print.coding.to_string(),
         })
     };
-    let mut beside = Digest::new();
-    plan.written_beside()?.hash(&mut beside);
+    let mut sidecars = Digest::new();
+    plan.generated_sidecars()?.hash(&mut sidecars);
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "made": { "target": plan.target.name(), "dtype": plan.dtype.map(|dtype| dtype.to_string()) },
         "inputs": inputs,
         "outputs": plan.shards.iter().map(output).collect::<Vec<_>>(),
-        "beside": beside.to_string(),
+        "beside": sidecars.to_string(),
     }))
 }
 
-/// Writes the manifest into a directory that has none, and holds it.
+/// Writes the manifest into a directory that has none, and locks it.
 pub(super) fn write(directory: &Path, manifest: &Value) -> Result<Arc<File>> {
     let mut text = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
     text.push(b'\n');
@@ -82,14 +82,14 @@ pub(super) fn read(directory: &Path) -> Result<Option<Value>> {
     Ok(Some(value))
 }
 
-/// Refuses to go on with a directory that another plan has begun, and says where the two differ.
+/// Refuses to resume a directory that another plan has begun; the error names the first difference.
 pub(super) fn compare(found: &Value, wanted: &Value) -> Result<()> {
-    // What the directory holds is told from the other members; by itself it decides nothing.
+    // `made` is derived from the options of the same plan, so comparing it adds nothing.
     let is_same = ["version", "inputs", "outputs", "beside"].iter().all(|key| found[key] == wanted[key]);
     if is_same { Ok(()) } else { Err(AnamnesisError::OtherPlan { difference: difference(found, wanted) }) }
 }
 
-/// The first difference that a person can do something about.
+/// The first difference between two manifests that a user can act on.
 fn difference(found: &Value, wanted: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("other").to_owned();
     if found["version"] != wanted["version"] {
@@ -106,11 +106,11 @@ fn difference(found: &Value, wanted: &Value) -> String {
     }
     let (then, now) = (entries(&found["outputs"]), entries(&wanted["outputs"]));
     if then.len() != now.len() {
-        return format!("it is cut into {} weight files, this one into {}", then.len(), now.len());
+        return format!("it has {} weight files, this one has {}", then.len(), now.len());
     }
     let differs = |key: &str| then.iter().zip(now).any(|(then, now)| then[key] != now[key]);
     let what = if differs("layout") {
-        "its weight files hold tensors of other names, types or shapes, or are cut elsewhere"
+        "its weight files hold tensors of other names, types or shapes, or are split at other tensors"
     } else if differs("sources") {
         "its tensors come from other parts of the input"
     } else if differs("coding") {
@@ -137,12 +137,12 @@ fn entries(list: &Value) -> &[Value] {
     list.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Letters and numbers that are spoken with a vowel in front.
+/// The indefinite article: "an" before words that are pronounced with a vowel first.
 fn article(word: &str) -> &'static str {
     if word.starts_with(['F', 'a', 'e', 'i', 'o', '8']) { "an" } else { "a" }
 }
 
-/// What a conversion has begun in this directory and not finished, for people.
+/// Descriptions of the conversions that have begun in this directory and are unfinished.
 pub(crate) fn unfinished_outputs(directory: &Path) -> Result<Vec<String>> {
     let mut problems = Vec::new();
     if let Some(manifest) = read(directory)? {

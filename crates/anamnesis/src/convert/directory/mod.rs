@@ -1,17 +1,17 @@
-//! A whole checkpoint: a directory in, a directory out that loads without a further edit.
+//! Conversion of a checkpoint directory into another directory that loads without further edits.
 //!
-//! | output | how it comes about |
+//! | output | source |
 //! |---|---|
-//! | `model-00001-of-000NN.safetensors`, or `model.safetensors`, or after a name of the input that loaders look for | tensors in the order of the input, a new file where the next would pass the shard size |
-//! | `model.safetensors.index.json` | written anew where there is more than one shard |
-//! | `config.json` and its kin | the same text without the old quantisation, with the new one where there is one, its dtype set |
+//! | `model-00001-of-000NN.safetensors`, or `model.safetensors`, or another base name that loaders look for and the input uses | tensors in the order of the input; a new file begins where the next tensor would exceed the shard size |
+//! | `model.safetensors.index.json` | generated if there is more than one shard |
+//! | `config.json`, `params.json` | the input's text with its quantisation removed or replaced and its dtype updated |
 //! | tokenizer and other files | copied |
-//! | weights in other formats, quantisation-only files, hidden files | left out, and said so |
-//! | `.anamnesis.json` | the manifest, until the directory is finished: what it is made of, so that the same command resumes |
-//! | `.anamnesis.new/` | the new files, where they are to replace others, until all of them are complete |
+//! | weights in other formats, quantisation-only files, hidden files | left out, and listed in the report |
+//! | `.anamnesis.json` | the manifest, which allows the same command to resume; removed when the directory is finished |
+//! | `.anamnesis.new/` | new files that replace an existing output, until all of them are complete |
 //!
-//! Every file appears complete or not at all. The plan depends on inputs and options alone, so parts of it can be written
-//! by different machines.
+//! Every file appears complete or not at all. The plan depends on inputs and options alone, so that several machines
+//! can each write one part of it.
 
 mod config_text;
 mod entry;
@@ -43,27 +43,27 @@ use sidecars::ConfigChange;
 pub use sidecars::{Sidecar, SidecarFate};
 pub use write::{DirectoryReport, OutputState};
 
-/// Refuses a model of a type that the loaders of its target do not run.
-fn check_runs(encoding: &Encoding, dtype: TargetDtype) -> Result<()> {
+/// Refuses a weight dtype that the loaders of the target do not run.
+fn check_loader_dtype(encoding: &Encoding, dtype: TargetDtype) -> Result<()> {
     match encoding.quantiser.required_dtype().filter(|only| *only != dtype) {
         None => Ok(()),
         Some(only) => {
             let (found, only) = (dtype.dtype(), only.dtype());
             let what = format!("{} for a model of {found} weights", encoding.name());
-            let why = format!(
-                "its loader decodes to {only} whatever the model is, and a model of {found} does not run with that"
-            );
+            let why =
+                format!("its loader always decodes to {only}, which a model of {found} weights does not run with");
             Err(Request::Contradiction { what, why }.into())
         }
     }
 }
 
 impl Checkpoint {
-    /// Plans the conversion of a checkpoint directory. Nothing is written yet, and whatever cannot be decoded is refused.
+    /// Plans the decoding of a checkpoint directory. Nothing is written yet; tensors that cannot be
+    /// decoded are refused.
     ///
     /// # Errors
-    /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded; `Parse` where this checkpoint is not a
-    /// directory; `Io` where the files beside the weights cannot be read.
+    /// `Parse` or `Unsupported`, naming the first tensor that cannot be decoded; `Parse` if this checkpoint is not a
+    /// directory; `Io` if its sidecars cannot be read.
     pub fn plan_directory(&self, target: TargetDtype, options: &DirectoryOptions) -> Result<DirectoryPlan> {
         let convert = ConvertOptions::new().with_output_dtype(target.dtype());
         self.plan_convert_directory(ConvertTarget::Safetensors, &convert, options)
@@ -72,7 +72,7 @@ impl Checkpoint {
     /// Plans the conversion of a checkpoint directory to a target of the safetensors family.
     ///
     /// # Errors
-    /// As [`plan_directory`](Self::plan_directory), and `Request` where the target writes one file only.
+    /// As [`plan_directory`](Self::plan_directory), and `Request` if the target writes one file only.
     pub fn plan_convert_directory(
         &self,
         target: ConvertTarget,
@@ -96,7 +96,7 @@ impl Checkpoint {
         let Outline { planned, metadata, documents, stats, kept, mut notes, encoded_dtype, .. } = outline;
         if let (Some(encoding), Some(dtype)) = (target.encoding(), encoded_dtype) {
             if self.model_class().is_known() {
-                check_runs(encoding, dtype)?;
+                check_loader_dtype(encoding, dtype)?;
             }
             let names = planned.iter().flat_map(|planned| &planned.outputs).map(|output| output.name.as_str());
             let loaded_by = match self.model_class().has_experts(names) {
@@ -110,12 +110,12 @@ impl Checkpoint {
         let index = shards::index_text(&shards)?;
         let weights: Vec<_> = self.input_files().map(|(name, _)| name).chain(self.index_name()).collect();
         let mut sidecars = sidecars::classify(directory, &weights, &config)?;
-        // What the input has of these describes its own quantisation.
+        // The input's own versions of these files describe its own quantisation.
         sidecars.retain(|sidecar| !documents.iter().any(|(name, _)| sidecar.name == *name));
-        let mut made = Vec::with_capacity(documents.len());
+        let mut generated = Vec::with_capacity(documents.len());
         for (name, document) in documents {
-            sidecars.push(Sidecar { name: name.to_owned(), fate: SidecarFate::Made });
-            made.push((name.to_owned(), format!("{document:#}\n").into_bytes()));
+            sidecars.push(Sidecar { name: name.to_owned(), fate: SidecarFate::Generated });
+            generated.push((name.to_owned(), format!("{document:#}\n").into_bytes()));
         }
         if !config.quantisation.is_empty() && !sidecars.iter().any(|sidecar| sidecar.name == "config.json") {
             notes.push(PlanNote::NoConfiguration);
@@ -126,7 +126,7 @@ impl Checkpoint {
         Ok(DirectoryPlan {
             input: PlanInput::of(self),
             directory: Some(directory.to_path_buf()),
-            made,
+            generated,
             files,
             target,
             dtype,
@@ -142,20 +142,20 @@ impl Checkpoint {
         })
     }
 
-    /// Plans the checkpoint that a GGUF file was made of.
+    /// Plans the Hugging Face checkpoint of a GGUF file.
     fn plan_restored(&self, convert: &ConvertOptions, options: &DirectoryOptions) -> Result<DirectoryPlan> {
-        let RestoredOutputs { outputs, files: made, dtype, notes } = self.restored(convert)?;
+        let RestoredOutputs { outputs, files: generated, dtype, notes } = self.restored(convert)?;
         let Outputs { planned, stats, .. } = outputs;
         let metadata = Metadata::from([("format".to_owned(), MetadataValue::String("pt".to_owned()))]);
         let shards = shards::lay_out(planned, options, Some(&metadata), shards::BASE)?;
-        let sidecar = |(name, _): &(String, Vec<u8>)| Sidecar { name: name.clone(), fate: SidecarFate::Made };
+        let sidecar = |(name, _): &(String, Vec<u8>)| Sidecar { name: name.clone(), fate: SidecarFate::Generated };
         let notes = self.claimed().notes.iter().cloned().chain(notes).map(PlanNote::Other).collect();
         let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok(DirectoryPlan {
             input: PlanInput::of(self),
             directory: None,
-            sidecars: made.iter().map(sidecar).collect(),
-            made,
+            sidecars: generated.iter().map(sidecar).collect(),
+            generated,
             files: self.paths.iter().map(|path| (name(path), path.clone())).collect(),
             target: ConvertTarget::Hf,
             dtype: Some(dtype),
@@ -171,27 +171,27 @@ impl Checkpoint {
     }
 }
 
-/// One file of weights.
+/// One weight file.
 pub(super) struct Shard {
     pub name: String,
     pub plan: Plan,
 }
 
-/// A conversion of a checkpoint directory that is known to the byte and has not begun.
+/// A planned conversion to a directory: all sizes are known, nothing is written yet.
 pub struct DirectoryPlan {
     input: PlanInput,
-    /// The directory of the input, where it is one.
+    /// The input directory; `None` if the input is a GGUF file.
     directory: Option<PathBuf>,
-    /// Files beside the weights that are made anew.
-    made: Vec<(String, Vec<u8>)>,
-    /// The files that are read, with their names in the directory.
+    /// Sidecars that are generated.
+    generated: Vec<(String, Vec<u8>)>,
+    /// The input files, with their names in the directory.
     files: Vec<(String, PathBuf)>,
     target: ConvertTarget,
-    /// What weights are decoded to, where that is said.
+    /// The dtype that weights are decoded to, if the options set one.
     dtype: Option<TargetDtype>,
     config: ConfigChange,
     options: DirectoryOptions,
-    /// What the names of the weight files begin with.
+    /// The base name of the weight files.
     base: &'static str,
     shards: Vec<Shard>,
     index: Option<Vec<u8>>,
@@ -207,7 +207,7 @@ impl DirectoryPlan {
         self.shards.iter().map(|shard| (shard.name.as_str(), shard.plan.total_bytes))
     }
 
-    /// The plans of its weight files, and what they are made of.
+    /// The plans of the weight files, and the input they read.
     pub(super) fn into_plans(self) -> (PlanInput, Vec<Plan>) {
         (self.input, self.shards.into_iter().map(|shard| shard.plan).collect())
     }
@@ -218,7 +218,7 @@ impl DirectoryPlan {
         self.shards.iter().map(|shard| shard.plan.total_bytes).sum()
     }
 
-    /// Tensors of the output that are decoded; the others are copied.
+    /// Number of output tensors that are decoded; the others are copied.
     #[must_use]
     pub fn decoded(&self) -> usize {
         self.shards.iter().map(|shard| shard.plan.decoded()).sum()
@@ -232,31 +232,31 @@ impl DirectoryPlan {
         })
     }
 
-    /// What weights are decoded to, where that is said or known.
+    /// The dtype that weights are decoded to, if the options set one or the plan implies one.
     #[must_use]
     pub const fn dtype(&self) -> Option<TargetDtype> {
         self.dtype
     }
 
-    /// What is done with how many tensors.
+    /// Number of tensors by operation.
     #[must_use]
     pub const fn stats(&self) -> ConvertStats {
         self.stats
     }
 
-    /// The weights that could be quantised and are not, and why.
+    /// Weights that could be quantised but stay unquantised, each with the reason.
     #[must_use]
     pub fn kept(&self) -> &[(String, Keeping)] {
         &self.kept
     }
 
-    /// What the output does not have of the input, and what else its numbers do not show.
+    /// Remarks on the planned output, such as metadata that is dropped.
     #[must_use]
     pub fn notes(&self) -> &[PlanNote] {
         &self.notes
     }
 
-    /// The files beside the weights, and what happens to each.
+    /// The sidecars of the input and of the output, with the operation on each.
     #[must_use]
     pub fn sidecars(&self) -> &[Sidecar] {
         &self.sidecars

@@ -1,19 +1,19 @@
-//! How a directory is written.
+//! Options of an output directory: shard size and part.
 
 use std::str::FromStr;
 
 use crate::error::AnamnesisError;
 
-/// The usual size of a shard in bytes.
+/// The default shard size in bytes.
 const SHARD_BYTES: u64 = 5_000_000_000;
 
-/// How the output of a directory is cut.
+/// How the output is split into weight files, and which of them this run writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DirectoryOptions {
-    /// Bytes after which a new weight file begins; a tensor is never split. `None` means one file.
+    /// Maximum size of a weight file, in bytes of tensors; a tensor is never split. `None` writes one file.
     pub shard_bytes: Option<u64>,
-    /// The share of the output that this run writes; `None` means all of it.
+    /// The part of the output that this run writes; `None` writes all of it.
     pub part: Option<Part>,
 }
 
@@ -24,27 +24,27 @@ impl Default for DirectoryOptions {
 }
 
 impl DirectoryOptions {
-    /// Shards of 5 GB, everything written.
+    /// Shards of 5 GB, all of them written.
     #[must_use]
     pub const fn new() -> Self {
         Self { shard_bytes: Some(SHARD_BYTES), part: None }
     }
 
-    /// Sets the size after which a new weight file begins.
+    /// Sets the maximum size of a weight file.
     #[must_use]
     pub const fn with_shard_bytes(mut self, bytes: u64) -> Self {
         self.shard_bytes = Some(bytes);
         self
     }
 
-    /// Writes one weight file, however large.
+    /// Writes one weight file of any size.
     #[must_use]
     pub const fn with_single_file(mut self) -> Self {
         self.shard_bytes = None;
         self
     }
 
-    /// Writes one share of the output.
+    /// Writes one part of the output.
     #[must_use]
     pub const fn with_part(mut self, part: Part) -> Self {
         self.part = Some(part);
@@ -52,7 +52,7 @@ impl DirectoryOptions {
     }
 }
 
-/// One of several equal shares of the output, written as `3/8`.
+/// One of several parts of the output of about equal size, written as `3/8`.
 ///
 /// ```
 /// let part: anamnesis::Part = "3/8".parse()?;
@@ -66,24 +66,25 @@ pub struct Part {
 }
 
 impl Part {
-    /// Which share this is, from 1.
+    /// The number of this part, counted from 1.
     #[must_use]
     pub const fn number(self) -> usize {
         self.number
     }
 
-    /// How many shares there are.
+    /// The number of parts.
     #[must_use]
     pub const fn count(self) -> usize {
         self.count
     }
 
-    /// Which shards of these sizes this share has: the largest first, each goes to the share that has the fewest bytes so far.
+    /// Which shards of these sizes belong to this part. Shards are assigned in descending order of size, each to the
+    /// part with the fewest bytes so far.
     #[must_use]
     pub fn of(self, sizes: &[u64]) -> Vec<bool> {
         let mut order: Vec<usize> = (0..sizes.len()).collect();
         order.sort_by_key(|&shard| std::cmp::Reverse(sizes[shard]));
-        // Shares beyond the shards stay empty.
+        // If there are more parts than shards, the last parts are empty.
         let mut loads = vec![0u64; self.count.min(sizes.len())];
         let mut mine = vec![false; sizes.len()];
         for shard in order {
@@ -94,7 +95,7 @@ impl Part {
         mine
     }
 
-    /// Whether this share also writes what is not a shard.
+    /// Whether this part also writes the sidecars.
     #[must_use]
     pub const fn is_first(self) -> bool {
         self.number == 1
@@ -108,7 +109,7 @@ impl FromStr for Part {
         let parsed = text.split_once('/').and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
         match parsed {
             Some((number, count)) if number >= 1 && number <= count => Ok(Self { number, count }),
-            _ => Err(AnamnesisError::parse(format!("{text:?} is no part; 3/8 is the third of eight"))),
+            _ => Err(AnamnesisError::parse(format!("{text:?} is not a part; write 3/8 for the third of eight"))),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Whether a directory already has what a run would write: for a command that is given again after all is done, as schedulers
-//! of clusters do. The manifest is gone by then, so that nothing but the bytes themselves can tell.
+//! Detecting that a finished directory already has the output of this run, for commands that are repeated after
+//! success, as job schedulers do. The manifest is gone by then, so the bytes themselves are compared.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,15 +16,15 @@ use crate::pipeline::{self, Output, Progress, RememberOptions, TileSink};
 const PIECE_BYTES: usize = 1 << 20;
 
 impl DirectoryPlan {
-    /// The report of a run that finds everything there, byte for byte; `None` where something differs or is missing.
-    pub(super) fn already_there(
+    /// The report of a run whose output exists byte for byte; `None` if a file differs or is missing.
+    pub(super) fn already_written(
         &self,
         output: &Path,
         options: &RememberOptions,
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<Option<DirectoryReport>> {
         let shards: Vec<&Shard> = self.shards_of_run().collect();
-        if !shards.iter().all(|shard| is_done(shard, &output.join(&shard.name))) || !self.has_same_beside(output)? {
+        if !shards.iter().all(|shard| is_done(shard, &output.join(&shard.name))) || !self.has_same_sidecars(output)? {
             return Ok(None);
         }
         let differs = AtomicBool::new(false);
@@ -42,17 +42,17 @@ impl DirectoryPlan {
             return Ok(None);
         }
         let mut report = DirectoryReport::default();
-        report.take(&shards, &run?);
+        report.record(&shards, &run?);
         report.kept = shards.iter().map(|shard| shard.name.clone()).collect();
         Ok(Some(report))
     }
 
-    /// Whether the files beside the weights that this run would write are there.
-    fn has_same_beside(&self, output: &Path) -> Result<bool> {
-        if !self.writes_beside() {
+    /// Whether the sidecars that this run would write exist with the same content.
+    fn has_same_sidecars(&self, output: &Path) -> Result<bool> {
+        if !self.writes_sidecars() {
             return Ok(true);
         }
-        for (name, text) in self.written_beside()? {
+        for (name, text) in self.generated_sidecars()? {
             if read_bounded(&output.join(&name), u64::MAX, None)?.as_ref() != Some(&text) {
                 return Ok(false);
             }
@@ -67,7 +67,7 @@ impl DirectoryPlan {
     }
 }
 
-/// Whether two files have the same bytes; not where the second is missing.
+/// Whether two files have the same bytes; false if the second is missing.
 fn has_same_content(a: &Path, b: &Path) -> Result<bool> {
     let (a, b) = match FileSource::open(b) {
         Ok(b) => (FileSource::open(a)?, b),
@@ -91,7 +91,7 @@ fn has_same_content(a: &Path, b: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Holds what would be written against a file that is there.
+/// A sink that compares tiles with an existing file instead of writing them.
 struct ComparingSink<'a> {
     file: FileSource,
     differs: &'a AtomicBool,

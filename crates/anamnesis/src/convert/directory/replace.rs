@@ -1,6 +1,6 @@
-//! Replacing what is in a directory: the new files are completed in a folder inside it, and change places with the old ones
-//! at the end. Until then, and where that fails, the directory is as it was; a run that was stopped goes on when the same
-//! command is given again.
+//! Replacing the output of an earlier conversion: new files are completed in a folder inside the directory, then moved
+//! over the old ones. Until then, or if that fails, the directory is unchanged; an interrupted run resumes when the
+//! same command is repeated.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::io::transaction::{FileTransaction, retry};
 use crate::pipeline::{Progress, RememberOptions};
 
 impl DirectoryPlan {
-    /// Writes the directory in place of the one that is there. Files that this conversion does not write stay, but for weights
-    /// of the same name and what an unfinished conversion left.
+    /// Writes the output over an existing directory. Other files in it stay, except weights of the same base name and
+    /// the leftovers of an unfinished conversion.
     pub(super) fn replace(
         &self,
         output: &Path,
@@ -28,7 +28,7 @@ impl DirectoryPlan {
         let stage = output.join(manifest::STAGE);
         let entry = match Entry::begin(&stage, manifest, false) {
             Ok(Some(entry)) => entry,
-            // Of another conversion, which is not wanted any more.
+            // Staged by another conversion; discard it.
             Ok(None) | Err(AnamnesisError::OtherPlan { .. }) => {
                 std::fs::remove_dir_all(&stage).map_err(|error| AnamnesisError::at_path(error, &stage))?;
                 Entry::begin(&stage, manifest, false)?.ok_or_else(|| {
@@ -38,17 +38,17 @@ impl DirectoryPlan {
             }
             Err(error) => return Err(error),
         };
-        let report = match self.fill(&stage, options, watch) {
+        let report = match self.write_missing(&stage, options, watch) {
             Ok(report) => report,
             Err(error) => {
-                let error = entry.leave(self, &stage, error);
-                // Empty where nothing was finished.
+                let error = entry.abandon(self, &stage, error);
+                // Succeeds only if nothing was finished.
                 let _ = retry(|| std::fs::remove_dir(&stage));
                 return Err(error);
             }
         };
         let mut change = FileTransaction::begin(output);
-        if let Err(error) = self.change_places(output, &stage, &mut change) {
+        if let Err(error) = self.swap_in(output, &stage, &mut change) {
             return Err(change.undo(error));
         }
         change.commit();
@@ -57,8 +57,9 @@ impl DirectoryPlan {
         Ok(report)
     }
 
-    /// Moves what is replaced aside, what loaders look for first of all, and the new files to its place, those last.
-    fn change_places(&self, output: &Path, stage: &Path, change: &mut FileTransaction) -> Result<()> {
+    /// Moves old files away, beginning with those that loaders open first, then moves the new files in,
+    /// ending with those.
+    fn swap_in(&self, output: &Path, stage: &Path, change: &mut FileTransaction) -> Result<()> {
         let mut new = names_in(stage)?;
         new.retain(|name| name != manifest::FILE);
         let begun = manifest::read(output).ok().flatten();
@@ -79,7 +80,7 @@ impl DirectoryPlan {
     }
 }
 
-/// The names of the files in a directory, folders aside.
+/// The names of the files in a directory, without folders.
 fn names_in(directory: &Path) -> Result<Vec<String>> {
     let at = |error| AnamnesisError::at_path(error, directory);
     let mut names = Vec::new();

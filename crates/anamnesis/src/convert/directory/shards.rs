@@ -9,7 +9,7 @@ use crate::convert::split::cut;
 use crate::error::Result;
 use crate::pipeline::{Plan, Planned};
 
-/// Cuts the tensors, in the order of the input, into files of at most the wanted size (or of one larger tensor).
+/// Splits the tensors, in input order, into files of at most the shard size; a larger tensor gets a file of its own.
 pub(super) fn lay_out(
     mut planned: Vec<Planned>,
     options: &DirectoryOptions,
@@ -29,26 +29,26 @@ pub(super) fn lay_out(
     files.into_iter().enumerate().map(shard).collect()
 }
 
-/// What weight files are called where a loader does not look for another name.
+/// The default base name of weight files.
 pub(super) const BASE: &str = "model";
 
-/// Names of weights that loaders look for besides: of diffusers, of adapters, of Mistral's own format.
+/// Other base names that loaders look for: diffusers, PEFT adapters, Mistral's own format.
 const OTHER_BASES: [&str; 4] = ["diffusion_pytorch_model", "adapter_model", "pytorch_lora_weights", "consolidated"];
 
-/// What the weight files of an output are called, after the first of the input: without a variant such as `fp16`, which the
-/// output is not.
+/// The base name of the output's weight files, derived from the first input file without a variant such as `fp16`,
+/// which would not be true of the output.
 pub(super) fn base_of(input: &str) -> &'static str {
     let is_input =
         |base: &&&str| input.strip_prefix(**base).is_some_and(|rest| rest.starts_with('.') || rest.starts_with('-'));
     OTHER_BASES.iter().find(is_input).filter(|_| input.ends_with(".safetensors")).copied().unwrap_or(BASE)
 }
 
-/// The name of the index over files of this name.
+/// The name of the index over weight files of this base name.
 pub(super) fn index_name(base: &str) -> String {
     format!("{base}.safetensors.index.json")
 }
 
-/// Whether a file is one of the weights of this name, or their index.
+/// Whether a file is a weight file of this base name, or the index over them.
 pub(super) fn is_weight_of(base: &str, name: &str) -> bool {
     let Some(rest) = name.strip_prefix(base) else { return false };
     if [".safetensors", ".safetensors.index.json"].contains(&rest) {
@@ -59,7 +59,7 @@ pub(super) fn is_weight_of(base: &str, name: &str) -> bool {
     numbers.and_then(|numbers| numbers.split_once("-of-")).is_some_and(|(a, b)| is_number(a) && is_number(b))
 }
 
-/// The index over several shards; a single file needs none.
+/// The index over several shards; `None` for a single file.
 pub(super) fn index_text(shards: &[Shard]) -> Result<Option<Vec<u8>>> {
     if shards.len() < 2 {
         return Ok(None);
@@ -75,7 +75,7 @@ pub(super) fn index_text(shards: &[Shard]) -> Result<Option<Vec<u8>>> {
     index_document(&weight_map, total).map(Some)
 }
 
-/// The text of a new index, its names in order.
+/// The text of an index, with its tensor names sorted.
 fn index_document(weight_map: &BTreeMap<&str, &str>, total_size: u64) -> Result<Vec<u8>> {
     let document = serde_json::json!({ "metadata": { "total_size": total_size }, "weight_map": weight_map });
     let mut text = serde_json::to_vec_pretty(&document).map_err(std::io::Error::from)?;
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_of_a_name_are_told_from_those_of_others() {
+    fn weights_of_other_base_names_are_not_matched() {
         for name in ["model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json"] {
             assert!(is_weight_of("model", name), "{name}");
         }

@@ -14,36 +14,36 @@ use crate::io::output::{Existing, PendingFile, check_space, same_file};
 use crate::io::{FileSource, Source};
 use crate::pipeline::{self, Distance, FileSink, Output, Progress, RememberOptions, TileSink};
 
-/// What a conversion of a directory did.
+/// The result of writing a directory.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct DirectoryReport {
-    /// Weight files written now.
+    /// Weight files written by this run.
     pub written: Vec<String>,
-    /// Weight files that an earlier run of the same conversion had finished.
+    /// Weight files finished by an earlier run of the same conversion.
     pub kept: Vec<String>,
-    /// The error of every weight quantised now, where it was measured.
+    /// The quantisation error of every weight quantised by this run, if measured.
     pub errors: Vec<QuantizationError>,
-    /// Values quantised now that were no numbers.
+    /// NaN and infinite values that this run replaced by finite values before quantising.
     pub replaced: u64,
-    /// Finite values written now that are infinite in the output, because F16 ends at 65504.
+    /// Finite values that overflowed to infinity in the output of this run: the largest F16 value is 65504.
     pub overflowed: u64,
 }
 
-/// What is at the place of an output directory.
+/// The state of an output directory before a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputState {
-    /// Nothing, or an empty directory.
+    /// It does not exist, or is empty.
     Nothing,
-    /// A directory that a conversion has begun.
+    /// It has an unfinished conversion.
     Begun,
-    /// A directory with files, and none that a conversion has begun.
+    /// It has files, but no unfinished conversion.
     Foreign,
 }
 
 impl DirectoryPlan {
-    /// What is at the place of the output before it is written.
+    /// The state of the output directory before it is written.
     #[must_use]
     pub fn state_of(&self, output: impl AsRef<Path>) -> OutputState {
         let output = output.as_ref();
@@ -54,35 +54,35 @@ impl DirectoryPlan {
         }
     }
 
-    /// Bytes of the weight files that this run writes: all of them, or those of its part.
+    /// Total size of the weight files that this run writes: all of them, or those of its part.
     #[must_use]
     pub fn bytes_of_run(&self) -> u64 {
         self.shards_of_run().map(|shard| shard.plan.total_bytes).sum()
     }
 
-    /// Which of the weight files this run writes, in order: all of them, or those of its part.
+    /// For each weight file in order, whether this run writes it: all of them, or those of its part.
     #[must_use]
-    pub fn is_of_run(&self) -> Vec<bool> {
+    pub fn shard_mask(&self) -> Vec<bool> {
         let sizes: Vec<_> = self.shards().map(|(_, bytes)| bytes).collect();
         self.options.part.map_or_else(|| vec![true; sizes.len()], |part| part.of(&sizes))
     }
 
     pub(super) fn shards_of_run(&self) -> impl Iterator<Item = &Shard> {
-        self.shards.iter().zip(self.is_of_run()).filter(|(_, mine)| *mine).map(|(shard, _)| shard)
+        self.shards.iter().zip(self.shard_mask()).filter(|(_, mine)| *mine).map(|(shard, _)| shard)
     }
 
-    /// Whether this run writes what is not a weight file.
-    pub(super) fn writes_beside(&self) -> bool {
+    /// Whether this run writes the sidecars.
+    pub(super) fn writes_sidecars(&self) -> bool {
         self.options.part.is_none_or(Part::is_first)
     }
 
-    /// Writes the directory, or goes on with one that the same conversion has begun. What is replaced stays until everything
-    /// is complete. `watch` is called on this thread.
+    /// Writes the directory, or resumes one that the same conversion has begun. Files to be replaced stay until the
+    /// output is complete. `watch` is called on the calling thread.
     ///
     /// # Errors
-    /// `Io` where files cannot be read or written, the directory is not empty, another process is writing into it, or the disk
-    /// is too small; `OtherPlan` where another conversion has begun the directory; `Cancelled`. Finished files stay, so that the
-    /// same call can go on, unless the input itself is at fault.
+    /// `Io` if a file cannot be read or written, the directory is not empty, another process is writing to it, or the
+    /// disk is too small; `OtherPlan` if another conversion has begun the directory; `Cancelled`. Finished files stay,
+    /// so that the same call can resume, unless the input itself is at fault.
     pub fn write(
         &self,
         output: impl AsRef<Path>,
@@ -99,24 +99,24 @@ impl DirectoryPlan {
             return self.replace(output, &manifest, options, &mut watch);
         }
         match Entry::begin(output, &manifest, self.options.part.is_some())? {
-            Some(entry) => match self.fill(output, options, &mut watch) {
+            Some(entry) => match self.write_missing(output, options, &mut watch) {
                 Ok(report) => {
-                    if self.options.part.is_none() || self.has_all(output) {
+                    if self.options.part.is_none() || self.is_complete(output) {
                         entry.finish(output)?;
                     }
                     Ok(report)
                 }
-                Err(error) => Err(entry.leave(self, output, error)),
+                Err(error) => Err(entry.abandon(self, output, error)),
             },
-            None => match self.already_there(output, options, &mut watch)? {
+            None => match self.already_written(output, options, &mut watch)? {
                 Some(report) => Ok(report),
                 None => refuse(ErrorKind::AlreadyExists, "is not empty"),
             },
         }
     }
 
-    /// Writes what is not there yet into a directory that is ours.
-    pub(super) fn fill(
+    /// Writes the missing files into a directory that this run has locked.
+    pub(super) fn write_missing(
         &self,
         output: &Path,
         options: &RememberOptions,
@@ -140,26 +140,26 @@ impl DirectoryPlan {
         }
         let distances = pipeline::run_all(&outputs, &self.input.sources, options, watch)?;
         drop(outputs);
-        report.take(&to_write, &distances);
+        report.record(&to_write, &distances);
         report.written = to_write.iter().map(|shard| shard.name.clone()).collect();
-        if self.writes_beside() {
-            self.write_beside(output)?;
+        if self.writes_sidecars() {
+            self.write_sidecars(output)?;
         }
         Ok(report)
     }
 
-    /// Whether every file of the output is there, whoever wrote it.
-    fn has_all(&self, output: &Path) -> bool {
+    /// Whether every output file exists, including those of other parts.
+    fn is_complete(&self, output: &Path) -> bool {
         let names = self.sidecars.iter().filter(|sidecar| !matches!(sidecar.fate, SidecarFate::Dropped(_)));
         let names = names.map(|sidecar| sidecar.name.clone()).chain(self.index.iter().map(|_| index_name(self.base)));
         self.shards.iter().all(|shard| is_done(shard, &output.join(&shard.name)))
             && names.into_iter().all(|name| output.join(name).is_file())
     }
 
-    /// The texts that are written anew beside the weights, by name: the index and what is changed of the configuration.
-    pub(super) fn written_beside(&self) -> Result<Vec<(String, Vec<u8>)>> {
+    /// The generated sidecars, by name: the index, new files and edited configurations.
+    pub(super) fn generated_sidecars(&self) -> Result<Vec<(String, Vec<u8>)>> {
         let mut texts: Vec<_> = self.index.iter().map(|index| (index_name(self.base), index.clone())).collect();
-        texts.extend(self.made.iter().cloned());
+        texts.extend(self.generated.iter().cloned());
         let Some(directory) = &self.directory else { return Ok(texts) };
         for sidecar in self.sidecars.iter().filter(|sidecar| matches!(sidecar.fate, SidecarFate::Changed { .. })) {
             let text = read_sidecar(directory, &sidecar.name)?;
@@ -168,9 +168,9 @@ impl DirectoryPlan {
         Ok(texts)
     }
 
-    /// Index, configuration and the files that are copied.
-    fn write_beside(&self, output: &Path) -> Result<()> {
-        for (name, text) in self.written_beside()? {
+    /// Writes the index and the configuration, and copies the other sidecars.
+    fn write_sidecars(&self, output: &Path) -> Result<()> {
+        for (name, text) in self.generated_sidecars()? {
             write_whole(&output.join(name), &text)?;
         }
         let Some(directory) = &self.directory else { return Ok(()) };
@@ -182,8 +182,8 @@ impl DirectoryPlan {
 }
 
 impl DirectoryReport {
-    /// Takes over what the run of these weight files found.
-    pub(super) fn take(&mut self, shards: &[&Shard], distances: &[Vec<Distance>]) {
+    /// Sets errors and counts from the measurements of these weight files.
+    pub(super) fn record(&mut self, shards: &[&Shard], distances: &[Vec<Distance>]) {
         let done: Vec<_> = shards.iter().zip(distances).map(|(shard, found)| (&shard.plan, &found[..])).collect();
         let run = ConvertReport::of(&done);
         self.errors = run.errors;
@@ -192,7 +192,8 @@ impl DirectoryReport {
     }
 }
 
-/// Whether a weight file of this plan is there: one that appears at all is complete, so that its size and its front tell.
+/// Whether a weight file of this plan is complete. Files are renamed into place when complete, so size and header are
+/// sufficient evidence.
 pub(super) fn is_done(shard: &Shard, target: &Path) -> bool {
     let has_front = |file: &FileSource| {
         shard.plan.pieces.iter().all(|(offset, piece)| {
@@ -209,7 +210,7 @@ fn write_whole(target: &Path, text: &[u8]) -> Result<()> {
     file.commit()
 }
 
-/// Copies a file in pieces, so that a large one takes no more memory than a small one.
+/// Copies a file in chunks, so that memory does not depend on its size.
 fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
     let source = FileSource::open(&from.join(name))?;
     let bytes = source.len();

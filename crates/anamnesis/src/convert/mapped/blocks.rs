@@ -1,9 +1,10 @@
-//! Weights whose codes and scales are blocks of ggml on one side of a mapping: they keep them on the other.
+//! Weights that are stored as ggml blocks, or as the same codes and scales, on one side of a mapping: they keep
+//! them on the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::input_scales::{InputScales, beside, read_scale};
+use super::input_scales::{InputScales, read_scale, scale_tensor};
 use crate::architecture::reshape::{Built, as_blocks};
 use crate::architecture::tree::{Step, Tree};
 use crate::architecture::{Mapped, Mapping};
@@ -14,17 +15,17 @@ use crate::convert::outputs::{Planner, find};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{BlockParts, FourBitFloats, GgmlBlocks};
 
-/// Bytes of the codes of a block of MXFP4.
+/// Bytes of the codes in one MXFP4 block.
 const CODE_BYTES: usize = 16;
 
-/// The tensors of a mapping, as far as they are blocks.
+/// The input tensors of a mapping that can stay blocks.
 #[derive(Clone, Copy)]
 pub(super) struct MappedBlocks<'a> {
     pub checkpoint: &'a Checkpoint,
     pub tensors: &'a [InputTensor],
 }
 
-/// A tensor that stays what it is, as blocks.
+/// A tensor that stays quantised, as blocks.
 pub(super) struct KeptBlocks<'m> {
     pub mapped: &'m Mapped,
     pub block: BlockType,
@@ -32,7 +33,7 @@ pub(super) struct KeptBlocks<'m> {
 }
 
 impl MappedBlocks<'_> {
-    /// The tensors whose codes and scales are blocks already, but for their order.
+    /// The tensors whose codes and scales can be written as blocks by reordering bytes.
     pub(super) fn kept<'m>(&self, mapping: &'m Mapping) -> Vec<KeptBlocks<'m>> {
         let mut kept = Vec::new();
         for mapped in &mapping.tensors {
@@ -46,26 +47,27 @@ impl MappedBlocks<'_> {
         kept
     }
 
-    /// Plans a tensor of blocks, with its global scale and that of its inputs beside it.
+    /// Plans a tensor of blocks, together with its global scale and the scale of its inputs.
     pub(super) fn plan(&self, kept: KeptBlocks<'_>, planner: &mut Planner<'_>) -> Result<()> {
         let KeptBlocks { mapped, block, built } = kept;
         planner.blocks(mapped, block, built, planner.ids(mapped))?;
         if block != BlockType::NVFP4 {
             return Ok(());
         }
-        let scales = beside(mapped, "scale", self.global_scales(mapped)?);
+        let scales = scale_tensor(mapped, "scale", self.global_scales(mapped)?);
         for scale in scales.into_iter().chain(self.input_scales().of(mapped)?) {
             planner.values(&scale, true)?;
         }
         Ok(())
     }
 
-    /// What is stored of the inputs of layers.
+    /// The stored activation scales.
     pub(super) const fn input_scales(&self) -> InputScales<'_> {
         InputScales { checkpoint: self.checkpoint, tensors: self.tensors }
     }
 
-    /// The experts that are four-bit floats in blocks, by name, where all experts are: those are the transposed tensors.
+    /// The experts stored as MXFP4 blocks, by name, if all experts are: these are the tensors that the
+    /// mapping transposes.
     pub(super) fn packed_experts<'m>(&self, tensors: &'m [Mapped]) -> Option<HashMap<&'m str, Built>> {
         let mut packed = HashMap::new();
         for mapped in tensors {
@@ -79,7 +81,7 @@ impl MappedBlocks<'_> {
         Some(packed).filter(|packed| !packed.is_empty())
     }
 
-    /// The blocks of a tensor, where all that it is made of has them.
+    /// The blocks of a tensor, if everything it is made of has them.
     fn as_blocks(&self, tree: &Tree) -> Option<(BlockType, Built)> {
         let catalog = &self.checkpoint.catalog;
         let indices = tree.tensors().into_iter();
@@ -96,7 +98,7 @@ impl MappedBlocks<'_> {
             let leaf = tensor.leaf(&self.checkpoint.catalog)?;
             let Some(GgmlBlocks { global: Some((part, op)), .. }) = leaf.decoder.codes().blocks() else { continue };
             let Some(&extent) = leaf.parts.get(part).filter(|extent| extent.bytes == 4) else {
-                let why = "a scale of scales that is no single F32 value";
+                let why = "a global scale that is not a single F32 value";
                 return Err(AnamnesisError::unsupported("NVFP4", why).in_tensor(&tensor.name));
             };
             scales.push(read_scale(self.checkpoint, extent, op)?);
@@ -105,7 +107,7 @@ impl MappedBlocks<'_> {
     }
 }
 
-/// Plans experts as their own library has them: codes and scales, not transposed.
+/// Plans experts in the layout of gpt-oss: codes and scales in two tensors, not transposed.
 pub(super) fn plan_packed(mapped: &Mapped, blocks: Built, planner: &mut Planner<'_>) -> Result<()> {
     let [experts, inputs, outputs] = mapped.shape[..] else {
         let why = format!("experts of shape {:?}; three dimensions are needed", mapped.shape);

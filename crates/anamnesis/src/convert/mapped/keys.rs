@@ -1,22 +1,22 @@
-//! The metadata of a mapped output, and the type of most of its weights.
+//! The metadata of a mapped output, and its file type.
 
 use super::Model;
 use crate::architecture::Mapping;
-use crate::architecture::sidecars::Directory;
 use crate::architecture::card::{self, Counts};
 use crate::architecture::config::Config;
 use crate::architecture::metadata_builder::MetadataBuilder;
+use crate::architecture::sidecars::Directory;
 use crate::architecture::tokenizer::{self, VocabularyRequest};
 use crate::architecture::types::Weights;
 use crate::catalog::{BlockType, Dtype, MetadataValue, TargetDtype};
 use crate::convert::options::ConvertOptions;
 use crate::error::{AnamnesisError, Result};
 
-/// The key of the pre-tokenizer.
+/// The key that names the pre-tokenizer of a vocabulary.
 const PRE: &str = "tokenizer.ggml.pre";
 
 impl Model<'_> {
-    /// The metadata of the vocabulary, from the tokenizer files.
+    /// The metadata of the vocabulary, from the tokenizer files of the checkpoint.
     pub(super) fn vocabulary(
         &self,
         files: &Directory,
@@ -37,8 +37,8 @@ impl Model<'_> {
         tokenizer::keys(files, &request)
     }
 
-    /// All keys but those of the vocabulary, in the order of the file.
-    pub(super) fn told(
+    /// All keys except those of the vocabulary, in file order.
+    pub(super) fn metadata(
         &self,
         files: &Directory,
         config: &Config,
@@ -47,18 +47,18 @@ impl Model<'_> {
     ) -> Result<MetadataBuilder> {
         let mut counts = Counts::default();
         mapping.tensors.iter().for_each(|mapped| counts.add(&mapped.name, &mapped.shape));
-        let mut told = MetadataBuilder::default();
-        told.text("general.architecture", self.architecture.name());
-        self.architecture.write_early_keys(config, &mut told)?;
+        let mut metadata = MetadataBuilder::default();
+        metadata.text("general.architecture", self.architecture.name());
+        self.architecture.write_early_keys(config, &mut metadata)?;
         let general = card::general(files, &self.raw, &counts)?;
-        general.entries().iter().for_each(|(key, value)| told.set(key.clone(), value.clone()));
-        told.notes.extend(general.notes);
-        self.architecture.write_keys(config, file_type, &mut told)?;
-        told.number("general.quantization_version", 2);
-        Ok(told)
+        general.entries().iter().for_each(|(key, value)| metadata.set(key.clone(), value.clone()));
+        metadata.notes.extend(general.notes);
+        self.architecture.write_keys(config, file_type, &mut metadata)?;
+        metadata.number("general.quantization_version", 2);
+        Ok(metadata)
     }
 
-    /// The type of most weights: the one that is asked for, or that of the first matrix that has half of 32 bits.
+    /// The type of most weights: the requested one, or that of the first matrix of BF16 or F16.
     pub(super) fn weights(&self, options: &ConvertOptions) -> Result<Weights> {
         if options.output_dtype == Some(Dtype::Block(BlockType::Q8_0)) {
             return Ok(Weights::Q8_0);
@@ -72,7 +72,7 @@ impl Model<'_> {
     }
 }
 
-/// The number that tells of the type of most weights, where some stay blocks.
+/// The value of `general.file_type`, where some weights may stay blocks.
 pub(super) fn file_type(weights: Weights, block: Option<BlockType>) -> u32 {
     match (weights, block) {
         (Weights::Plain(_), Some(BlockType::MXFP4)) => 38,
@@ -81,7 +81,7 @@ pub(super) fn file_type(weights: Weights, block: Option<BlockType>) -> u32 {
     }
 }
 
-/// How many tokens a vocabulary has.
+/// The number of tokens of a vocabulary.
 pub(super) fn tokens(vocabulary: &MetadataBuilder) -> Option<u64> {
     let tokens = vocabulary.entries().iter().find(|(key, _)| key == "tokenizer.ggml.tokens")?;
     match &tokens.1 {
@@ -90,7 +90,7 @@ pub(super) fn tokens(vocabulary: &MetadataBuilder) -> Option<u64> {
     }
 }
 
-/// Refuses a vocabulary that the embedding has no rows for.
+/// Refuses a vocabulary with more tokens than the embedding has rows.
 pub(super) fn check_vocabulary(mapping: &Mapping, config: &Config) -> Result<()> {
     let embedding = mapping.tensors.iter().find(|mapped| mapped.name == "token_embd.weight");
     let rows = embedding.and_then(|mapped| mapped.shape.first());
@@ -102,7 +102,7 @@ pub(super) fn check_vocabulary(mapping: &Mapping, config: &Config) -> Result<()>
     }
 }
 
-/// What is no part of a language model, for people.
+/// A note on tensors that are not part of the language model.
 pub(super) fn left_out_note(mapping: &Mapping) -> Option<String> {
     match mapping.left_out.len() {
         0 => None,

@@ -1,4 +1,5 @@
-//! A checkpoint of a known architecture as a GGUF file that llama.cpp runs: names, order, types and keys of its converter.
+//! A checkpoint of a known architecture as a GGUF file for llama.cpp, with the names, order, types and keys
+//! of its converter.
 
 mod blocks;
 mod input_scales;
@@ -28,7 +29,7 @@ use crate::json;
 use blocks::MappedBlocks;
 pub(super) use restored::RestoredOutputs;
 
-/// The file that Hugging Face's library loads where there is no index: it has the whole model.
+/// The file that transformers loads if there is no index: it has the whole model.
 const WHOLE_MODEL: &str = "model.safetensors";
 
 /// A checkpoint with the architecture that its configuration names.
@@ -39,16 +40,16 @@ pub(super) struct Model<'a> {
     directory: PathBuf,
 }
 
-/// What an output is, before it has places.
+/// The tensors and metadata of an output, without their offsets.
 pub(super) struct MappedOutputs {
     pub outputs: Outputs,
-    /// What an architecture says of the model, where there is one.
+    /// The metadata made by the architecture; `None` if no architecture is involved.
     pub metadata: Option<Metadata>,
     pub notes: Vec<String>,
 }
 
 impl Checkpoint {
-    /// The model of a checkpoint whose names are those of its architecture in the output; `None` where they stay.
+    /// The model of a checkpoint that is mapped to the GGUF names of its architecture; `None` if names are kept.
     pub(super) fn model_for(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Option<Model<'_>>> {
         let is_gguf = target.format() == Format::Gguf && self.format() != Format::Gguf;
         if !is_gguf || options.keep_names {
@@ -59,7 +60,7 @@ impl Checkpoint {
         let Some(text) = files.read("config.json")? else { return Ok(None) };
         let Ok(Value::Object(raw)) = json::from_slice(&text) else { return Ok(None) };
         let architecture = match Architecture::of_config(&raw) {
-            // What stands beside a file says nothing of it where nobody knows it.
+            // A single file need not belong to the configuration in its folder, so an unknown architecture is no error.
             Err(_) if self.directory().is_none() => None,
             known => known?,
         };
@@ -67,7 +68,7 @@ impl Checkpoint {
         Ok(Some(Model { checkpoint: self, architecture, raw, directory: directory.to_path_buf() }))
     }
 
-    /// The directory of a file that is all the weights of its model, by its name.
+    /// The directory of a single file that has the whole model, judging by its name.
     fn directory_of_model(&self) -> Option<&Path> {
         let [path] = &self.paths[..] else { return None };
         (path.file_name()? == WHOLE_MODEL).then(|| path.parent())?
@@ -75,8 +76,8 @@ impl Checkpoint {
 }
 
 impl Checkpoint {
-    /// Refuses a model whose tensors are not those that its configuration implies, where its architecture is known: one of a
-    /// directory, or a GGUF file. What is no whole model, or of an unknown kind, is not refused.
+    /// Refuses a model of a known architecture whose tensors are not those that its configuration implies: a checkpoint
+    /// directory or a GGUF file. Partial models and unknown architectures pass.
     pub(crate) fn check_model(&self) -> Result<()> {
         let options = ConvertOptions::new();
         let checked = match self.format() {
@@ -86,7 +87,7 @@ impl Checkpoint {
                 .and_then(|model| model.map_or(Ok(()), |model| model.check())),
         };
         match checked {
-            // What is not converted may be sound all the same.
+            // A model that cannot be converted is not necessarily faulty.
             Err(AnamnesisError::UnsupportedModel { .. } | AnamnesisError::Unsupported { .. }) => Ok(()),
             checked => checked,
         }
@@ -104,7 +105,7 @@ impl Model<'_> {
         self.architecture
     }
 
-    /// Every tensor and every key of the output.
+    /// Plans every tensor and every key of the output.
     pub(super) fn outputs(&self, options: &ConvertOptions, quantise: Option<Quantise<'_>>) -> Result<MappedOutputs> {
         let checkpoint = self.checkpoint;
         let input = ClaimedCatalog::of(checkpoint);
@@ -125,13 +126,13 @@ impl Model<'_> {
         let blocks = if quantise.is_none() { of_blocks.kept(&mapping) } else { Vec::new() };
         let is_kept: BTreeSet<String> = blocks.iter().map(|kept| kept.mapped.name.clone()).collect();
         let file_type = keys::file_type(weights, blocks.first().map(|kept| kept.block));
-        let mut told = self.told(&files, &config, &mapping, file_type)?;
+        let mut metadata = self.metadata(&files, &config, &mapping, file_type)?;
         let of_floats = blocks.iter().filter(|kept| kept.block == BlockType::NVFP4).map(|kept| kept.mapped);
-        of_blocks.input_scales().tell(of_floats, &mut told);
-        // The lists of a vocabulary are the largest of what is told: they are moved, never copied.
-        told.append(vocabulary);
-        let notes = std::mem::take(&mut told.notes).into_iter().chain(keys::left_out_note(&mapping)).collect();
-        let of_model = told.single();
+        of_blocks.input_scales().write_unquantised(of_floats, &mut metadata);
+        // The token lists of a vocabulary are the largest metadata: they are moved, never copied.
+        metadata.append(vocabulary);
+        let notes = std::mem::take(&mut metadata.notes).into_iter().chain(keys::left_out_note(&mapping)).collect();
+        let of_model = metadata.single();
         let quantise = quantise.map(|quantise| Quantise { metadata: Some(&of_model), ..quantise });
         let decoded = match weights {
             Weights::Q8_0 => TargetDtype::F32,
@@ -146,6 +147,6 @@ impl Model<'_> {
             planner.values(mapped, false).map_err(|error| error.in_tensor(&mapped.name))?;
         }
         let outputs = planner.finish(selected.left_out)?;
-        Ok(MappedOutputs { outputs, metadata: Some(told.into_parts().0), notes })
+        Ok(MappedOutputs { outputs, metadata: Some(metadata.into_parts().0), notes })
     }
 }

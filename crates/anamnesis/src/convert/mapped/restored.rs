@@ -1,4 +1,4 @@
-//! A GGUF file as a checkpoint that Hugging Face's library loads: the way back.
+//! A GGUF file as a checkpoint for transformers: the inverse of the mapping.
 
 use std::collections::HashMap;
 
@@ -17,23 +17,24 @@ use crate::convert::outputs::Planner;
 use crate::convert::types::Types;
 use crate::error::{AnamnesisError, Request, Result};
 
-/// What a checkpoint is, before it has places.
+/// The tensors and sidecars of a restored checkpoint, without their offsets.
 pub(crate) struct RestoredOutputs {
     pub outputs: Outputs,
-    /// The files beside the weights.
+    /// The sidecars.
     pub files: Vec<(String, Vec<u8>)>,
     pub dtype: TargetDtype,
     pub notes: Vec<String>,
 }
 
-/// Most values of a tensor that the configuration tells.
-const MOST_VALUES: u64 = 1 << 16;
+/// Maximum number of values of a tensor that becomes a list in the configuration.
+const MAX_LIST_VALUES: u64 = 1 << 16;
 
 impl Checkpoint {
-    /// The tensors and the files of the checkpoint that a GGUF file was made of.
+    /// Plans the tensors and sidecars of the checkpoint that a GGUF file was made from.
     pub(in crate::convert) fn restored(&self, options: &ConvertOptions) -> Result<RestoredOutputs> {
         if self.format() != Format::Gguf {
-            let why = format!("only a GGUF file becomes a checkpoint again, and the input is {}", self.format().name());
+            let why =
+                format!("only a GGUF file can become a Hugging Face checkpoint, the input is {}", self.format().name());
             return Err(Request::Contradiction { what: "the target hf".to_owned(), why }.into());
         }
         let input = ClaimedCatalog::of(self);
@@ -41,10 +42,10 @@ impl Checkpoint {
         let metadata: Metadata = self.metadata()?.into_iter().collect();
         let dtype = match options.target_dtype()? {
             Some(dtype) => dtype,
-            None => self.most_weights(),
+            None => self.restored_dtype(),
         };
         let named = selected.named();
-        let values = |name: &str| self.few_values(name);
+        let values = |name: &str| self.small_tensor(name);
         let gguf = described(&metadata, &named, &values, dtype);
         let Restored { tensors, mut config, generation, packed_experts, mut notes } =
             back::restore(&gguf, &named, selected.left_out == 0)?;
@@ -52,11 +53,12 @@ impl Checkpoint {
         let types = Types::Decoded { dtype, cast_all: true, exact_blocks: false };
         let mut planner = Planner::new(input, &selected.tensors, types, None);
         let is_free = options.output_dtype.is_none();
-        let packed =
-            packed_experts.filter(|_| is_free).and_then(|told| Some((told, of_blocks.packed_experts(&tensors)?)));
+        let packed = packed_experts
+            .filter(|_| is_free)
+            .and_then(|description| Some((description, of_blocks.packed_experts(&tensors)?)));
         let mut experts = HashMap::new();
-        if let Some((told, packed)) = packed {
-            config.insert("quantization_config".to_owned(), told);
+        if let Some((description, packed)) = packed {
+            config.insert("quantization_config".to_owned(), description);
             config.sort_keys();
             experts = packed;
         }
@@ -77,7 +79,7 @@ impl Checkpoint {
         Ok(RestoredOutputs { outputs: planner.finish(selected.left_out)?, files, dtype, notes })
     }
 
-    /// Refuses a file whose tensors and keys are not those of a whole model; one that is something else is not refused.
+    /// Refuses a GGUF file whose tensors and keys are not those of a complete model; files that are no models pass.
     pub(super) fn check_restorable(&self, options: &ConvertOptions) -> Result<()> {
         let metadata: Metadata = self.metadata()?.into_iter().collect();
         let kind = metadata.get("general.type").and_then(MetadataValue::as_string);
@@ -88,11 +90,11 @@ impl Checkpoint {
         }
         let selected = ClaimedCatalog::of(self).select(&options.selection, None)?.by_file_and_name(&self.catalog);
         let named = selected.named();
-        back::check(&described(&metadata, &named, &|name| self.few_values(name), self.most_weights()), &named)
+        back::check(&described(&metadata, &named, &|name| self.small_tensor(name), self.restored_dtype()), &named)
     }
 
-    /// The type of the embedding, or BF16 where it is quantised.
-    fn most_weights(&self) -> TargetDtype {
+    /// The type of the embedding, or BF16 if it is quantised.
+    fn restored_dtype(&self) -> TargetDtype {
         let embedding = self.catalog.find("token_embd.weight").map(|id| self.catalog.get(id).dtype);
         match embedding {
             Some(Dtype::F16) => TargetDtype::F16,
@@ -101,11 +103,15 @@ impl Checkpoint {
         }
     }
 
-    /// The values of a small tensor of F32, where there is one.
-    fn few_values(&self, name: &str) -> Result<Option<Vec<f32>>> {
+    /// The values of a small F32 tensor, if it exists.
+    fn small_tensor(&self, name: &str) -> Result<Option<Vec<f32>>> {
         let Some(tensor) = self.catalog.find(name).map(|id| self.catalog.get(id)) else { return Ok(None) };
-        if tensor.dtype != Dtype::F32 || tensor.elements() > MOST_VALUES {
-            let why = format!("it has {} values of {}; a few of F32 are needed", tensor.elements(), tensor.dtype);
+        if tensor.dtype != Dtype::F32 || tensor.elements() > MAX_LIST_VALUES {
+            let why = format!(
+                "it has {} values of type {}; at most {MAX_LIST_VALUES} of F32 are allowed",
+                tensor.elements(),
+                tensor.dtype
+            );
             return Err(AnamnesisError::parse(why).in_tensor(name));
         }
         let mut bytes = vec![0; tensor.extent.bytes as usize];
@@ -114,7 +120,7 @@ impl Checkpoint {
     }
 }
 
-/// What a file says of its model.
+/// The metadata and tensors of a GGUF file as the architecture's inverse mapping reads them.
 fn described<'a>(
     metadata: &'a Metadata,
     named: &[Named<'a>],

@@ -155,7 +155,7 @@ pub(super) fn sidecar_lines(sidecars: &[Sidecar]) -> Vec<String> {
                 changed.push(format!("{name}: {}", edits.join("; ")));
             }
             SidecarFate::Dropped(why) => dropped.push(format!("left out {name}: {why}")),
-            SidecarFate::Made => made.push(name),
+            SidecarFate::Generated => made.push(name),
             _ => copied += 1,
         }
     }
@@ -179,7 +179,7 @@ fn sidecar_document(sidecar: &Sidecar) -> Value {
         SidecarFate::Changed { removed, changed } => {
             json!({ "name": name, "fate": "changed", "removed": removed, "set": changed })
         }
-        SidecarFate::Made => json!({ "name": name, "fate": "made" }),
+        SidecarFate::Generated => json!({ "name": name, "fate": "made" }),
         SidecarFate::Dropped(why) => json!({ "name": name, "fate": "dropped", "reason": why }),
         _ => json!({ "name": name, "fate": "copied" }),
     }

@@ -31,7 +31,7 @@ impl DirectoryJob<'_> {
         printer: &Printer,
     ) -> Result<(), Failure> {
         let shards: Vec<_> = plan.shards().collect();
-        let is_mine = plan.is_of_run();
+        let is_mine = plan.shard_mask();
         let number = |name: &str| 1 + shards.iter().position(|(shard, _)| *shard == name).unwrap_or(0);
         let mut last = ("", 0);
         let mut planned = Vec::new();

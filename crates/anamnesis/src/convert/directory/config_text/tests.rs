@@ -7,7 +7,7 @@ fn edit(text: &str) -> ConfigEdit {
     without_quantisation(text.as_bytes(), Some(TargetDtype::BF16)).unwrap()
 }
 
-/// Checks the text that an edit gives, with LF, CRLF and inside another object.
+/// Checks the result of an edit with LF, with CRLF, and nested in another object.
 fn check(before: &str, after: &str) {
     let edited = |text: &str| String::from_utf8(edit(text).text).unwrap();
     assert_eq!(edited(before), after);
@@ -20,7 +20,7 @@ fn check(before: &str, after: &str) {
 }
 
 #[test]
-fn a_member_is_removed_wherever_it_stands_in_one_line() {
+fn a_member_is_removed_at_any_position_in_one_line() {
     check(r#"{"quantization_config": {"a": [1]}, "dtype": "auto", "b": 2}"#, r#"{"dtype": "bfloat16", "b": 2}"#);
     check(r#"{"dtype": "auto", "quantization_config": {"a": [1]}, "b": 2}"#, r#"{"dtype": "bfloat16", "b": 2}"#);
     check(r#"{"dtype": "auto", "b": 2, "quantization_config": {"a": [1]}}"#, r#"{"dtype": "bfloat16", "b": 2}"#);
@@ -29,7 +29,7 @@ fn a_member_is_removed_wherever_it_stands_in_one_line() {
 }
 
 #[test]
-fn a_member_is_removed_wherever_it_stands_in_an_indented_document() {
+fn a_member_is_removed_at_any_position_in_an_indented_document() {
     let after = "{\n  \"dtype\": \"bfloat16\",\n  \"b\": 2\n}\n";
     let removed = "\"quantization_config\": {\n    \"bits\": 4\n  }";
     check(&format!("{{\n  {removed},\n  \"dtype\": \"float16\",\n  \"b\": 2\n}}\n"), after);
@@ -73,7 +73,7 @@ fn a_missing_dtype_is_added_in_the_documents_own_style() {
 }
 
 #[test]
-fn a_dtype_deeper_down_does_not_stand_for_the_documents() {
+fn a_nested_dtype_does_not_count_as_the_documents() {
     let edit = edit(r#"{"text_config": {"torch_dtype": "float16"}}"#);
     let after = r#"{"text_config": {"torch_dtype": "bfloat16"}, "torch_dtype": "bfloat16"}"#;
     assert_eq!(String::from_utf8(edit.text).unwrap(), after);
@@ -98,7 +98,7 @@ fn only_texts_that_name_a_float_type_are_changed() {
 }
 
 #[test]
-fn what_is_called_quantization_goes_only_where_it_is_an_object() {
+fn quantization_is_removed_only_if_it_is_an_object() {
     check(r#"{"dtype": "auto", "quantization": {"bits": 4}}"#, r#"{"dtype": "bfloat16"}"#);
     for kept in ["\"awq\"", "null", "[{}]", "4"] {
         let text = format!(r#"{{"dtype": "bfloat16", "quantization": {kept}}}"#);
@@ -149,7 +149,7 @@ fn a_report_about_a_hostile_document_stays_short() {
 }
 
 #[test]
-fn what_is_not_a_json_object_is_refused() {
+fn a_text_that_is_not_a_json_object_is_refused() {
     for text in ["", "{", "[]", "\"a\"", "{\"a\": 1,}", "{} {}", "{\"a\": nan}", "\u{feff}{}", "{\"a\": \"\\ud800\"}"] {
         let result = without_quantisation(text.as_bytes(), Some(TargetDtype::BF16));
         assert!(matches!(result, Err(AnamnesisError::Parse { .. })), "{text}");
@@ -162,7 +162,7 @@ fn deep_nesting_is_refused_not_followed() {
     for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
         let nested = |depth: usize| format!("{{\"a\":{}1{}}}", open.repeat(depth), close.repeat(depth));
         assert!(without_quantisation(nested(100_000).as_bytes(), Some(TargetDtype::BF16)).is_err());
-        // As deep as a document may be, the scanner follows.
+        // The scanner reaches the maximum depth of a document.
         for depth in 100..130 {
             let is_valid = serde_json::from_str::<Value>(&nested(depth)).is_ok();
             assert_eq!(
@@ -213,7 +213,7 @@ fn edit_value(value: &mut Value, is_document: bool) {
     }
 }
 
-/// Writes a document with white space taken from `spaces`, in turn.
+/// Serialises a document with white space taken from `spaces` in turn.
 fn write(value: &Value, spaces: &mut dyn Iterator<Item = &'static str>, out: &mut String) {
     let mut space = |out: &mut String| out.push_str(spaces.next().unwrap_or(""));
     match value {
@@ -285,7 +285,7 @@ fn documents() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn the_text_says_what_the_edited_value_says(
+    fn the_edited_text_parses_to_the_edited_value(
         document in documents(),
         spaces in prop::collection::vec(prop::sample::select(vec!["", "", " ", "\n  ", "\r\n\t", "  "]), 1..20),
     ) {
