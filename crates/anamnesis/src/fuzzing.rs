@@ -1,14 +1,14 @@
-//! Doors for fuzz targets to rooms that have no public one.
+//! Entry points for fuzz targets into modules that are not public.
 
 use serde_json::{Map, Value};
 
-use crate::architecture::sidecars::in_memory::InMemory;
 use crate::architecture::card::{self, Counts};
+use crate::architecture::sidecars::in_memory::InMemory;
 use crate::architecture::tokenizer::back::back;
 use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PIECES_OR_BPE};
 use crate::architecture::tokenizer::{VocabularyRequest, keys};
 
-/// Reads a vocabulary of one file with a name; one that is read can be written back and read again.
+/// Reads a vocabulary from one file; if it is valid, it must survive a round trip.
 pub fn vocabulary(name: &str, text: &[u8]) {
     let files = InMemory::default().with(name, text);
     let config: Map<String, Value> = Map::new();
@@ -26,8 +26,8 @@ pub fn vocabulary(name: &str, text: &[u8]) {
 /// Reads a model card.
 pub fn card(text: &[u8]) {
     let files = InMemory::default().named("Model-7B-v1").with("README.md", text);
-    let told = card::general(&files, &Map::new(), &Counts::default());
-    assert!(told.is_ok_and(|told| !told.entries().is_empty()));
+    let metadata = card::general(&files, &Map::new(), &Counts::default());
+    assert!(metadata.is_ok_and(|metadata| !metadata.entries().is_empty()));
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
                 passed += 1;
             }
         }
-        // What is no vocabulary at all.
+        // Random bytes, which are not a vocabulary.
         for _ in 0..200 {
             let noise: Vec<u8> = (0..numbers.below(200)).map(|_| numbers.below(256) as u8).collect();
             ["tokenizer.model", "tokenizer.json", "tekken.json"].iter().for_each(|name| vocabulary(name, &noise));

@@ -1,11 +1,11 @@
 //! Parse any tensor file, recover any precision.
 //!
-//! anamnesis reads quantised model files and gives the numbers back, bit for bit as the library that wrote them computes
-//! them: as BF16, F16 or F32, in constant memory, at memory speed. No input makes any of this panic, run code, or use more
-//! memory than [`ParseLimits`] allow.
+//! anamnesis reads quantised model files and decodes them bit for bit like the library that wrote them: to BF16, F16 or
+//! F32, in constant memory, at memory speed. No input makes any of this panic, run code, or use more memory than
+//! [`ParseLimits`] allow.
 //!
-//! Everything begins with a [`Checkpoint`]: one file, a directory of shards, a model of a local store, bytes, a reader, or
-//! whatever implements [`PositionedRead`].
+//! Everything begins with a [`Checkpoint`]: one file, a directory of shards, a model in a local store, bytes, a reader,
+//! or any implementation of [`PositionedRead`].
 //!
 //! | to | call |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | quantise | the same, to a [`ConvertTarget`] that [`is_quantized`](ConvertTarget::is_quantized) |
 //! | check | [`verify()`], [`scan()`] |
 //!
-//! List what a model holds, and how it is quantised:
+//! List the tensors of a model and their quantisation:
 //!
 //! ```no_run
 //! use anamnesis::{Checkpoint, ParseLimits};
@@ -41,7 +41,7 @@
 //! # Ok::<(), anamnesis::AnamnesisError>(())
 //! ```
 //!
-//! Convert and quantise: a plan knows every byte of the output before the first is written.
+//! Convert and quantise: all sizes are planned before the first byte is written.
 //!
 //! ```no_run
 //! # use anamnesis::{Checkpoint, ParseLimits};
@@ -54,20 +54,20 @@
 //! # Ok::<(), anamnesis::AnamnesisError>(())
 //! ```
 //!
-//! # Known names
+//! # Names of earlier versions
 //!
-//! The functions and types of earlier versions are all here and do what they did; they are listed as re-exports and described
+//! The functions and types of earlier versions are available unchanged; they are re-exported here and documented
 //! in their modules.
 //!
 //! | names | module |
 //! |---|---|
-//! | `parse`, `ParsedModel` and their kin for one safetensors file | [`model`] |
+//! | `parse`, `ParsedModel` and related names for one safetensors file | [`model`] |
 //! | `parse_gguf…`, `parse_npz…`, `parse_pth…`, `parse_safetensors_header…`, `write_gguf…` | [`parse`](mod@parse) |
 //! | `dequantize_…`: single weights from slices; `npz_to_safetensors`, `pth_to_safetensors` | [`remember`] |
-//! | `encode_bnb…`, `write_bnb_nf4…`: single weights into slices | [`lethe`] |
+//! | `encode_bnb…`, `write_bnb_nf4…`: single weights encoded from slices | [`lethe`] |
 //! | `convert…`, `detect_format…` | [`convert`](mod@convert) |
 
-/// The guide's examples compile.
+/// Compiles the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/from-rust.md")]
 struct GuideFromRust;
@@ -97,7 +97,7 @@ pub mod limits;
 mod scan;
 pub mod verify;
 
-// The front door.
+// The main interface.
 pub use architecture::Architecture;
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subject, TargetDtype};
@@ -132,7 +132,7 @@ pub use scheme::{
 };
 pub use verify::{VerifyReport, verify, verify_positioned, verify_with_limits};
 
-// Known names.
+// The interface of earlier versions.
 pub use compat::{lethe, model, parse, remember};
 #[doc(no_inline)]
 pub use convert::{

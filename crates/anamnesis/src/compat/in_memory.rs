@@ -1,4 +1,4 @@
-//! Tensors in memory to a file: laid out as conversions lay it out, written at once or not at all.
+//! Writing tensors from memory to a file, with the same layout as conversions; the file appears complete or not at all.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::{Existing, PendingFile};
 use crate::io::zeroed;
 
-/// Takes the bytes of the next tensor.
+/// A callback that takes the bytes of the next tensor.
 pub(super) type Put<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
-/// A file of tensors that are handed over one after the other, in the order in which they were laid out.
+/// A file to be written: its layout, and a function that yields the tensors in the order of the layout.
 pub(super) struct InMemory<F> {
     layout: Layout,
     tensors: F,
@@ -60,7 +60,7 @@ impl<F: FnOnce(Put<'_>) -> Result<()>> InMemory<F> {
     }
 }
 
-/// A tensor of a file, whose bytes must be as many as its shape needs.
+/// The output tensor for `data`, whose length must match the shape.
 pub(super) fn checked(name: &str, dtype: Dtype, shape: &[usize], data: &[u8]) -> Result<OutputTensor> {
     let (bytes, name, shape) = (data.len() as u64, name.to_owned(), shape.to_vec());
     if elements(&shape).and_then(|elements| dtype.byte_len(elements)) != Some(bytes) {

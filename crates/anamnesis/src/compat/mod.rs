@@ -1,4 +1,5 @@
-//! The names of earlier versions, which do what they did: thin faces over the rooms below, which nothing else is built on.
+//! The public functions and types of earlier versions, unchanged: thin wrappers over the modules below, which no
+//! other module uses.
 //!
 //! | module | holds |
 //! |---|---|
@@ -7,7 +8,7 @@
 //! | [`remember`] | single weights decoded from slices; arrays in memory written as safetensors |
 //! | [`lethe`] | single weights encoded into slices; NF4 files written from slices |
 //!
-//! They are public as modules of the crate itself.
+//! They are re-exported at the root of the crate.
 
 mod in_memory;
 pub mod lethe;

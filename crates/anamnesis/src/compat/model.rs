@@ -1,4 +1,4 @@
-//! A parsed safetensors file: its header, and everything that can be done with it.
+//! One safetensors file: its header, and the operations on it.
 
 use std::io::Read;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub use crate::catalog::TargetDtype;
 /// ```
 ///
 /// # Errors
-/// `Io` where the file cannot be read, `Parse` where it is malformed, `Unsupported` where it is of another format.
+/// `Io` if the file cannot be read, `Parse` if it is malformed, `Unsupported` if it has another format.
 pub fn parse(path: impl AsRef<Path>) -> Result<ParsedModel> {
     parse_with_limits(path, &ParseLimits::default())
 }
@@ -33,12 +33,12 @@ pub fn parse(path: impl AsRef<Path>) -> Result<ParsedModel> {
 /// [`parse`] within limits.
 ///
 /// # Errors
-/// As [`parse`], and `LimitExceeded` where a limit is passed.
+/// As [`parse`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<ParsedModel> {
     parse_with_options(path, &OpenOptions::new().with_limits(limits.clone()))
 }
 
-/// [`parse`] with a say in what the file leaves open: its configuration, how its GPTQ weights are stored, limits.
+/// [`parse`] with options: its configuration, the format of its GPTQ weights, limits.
 ///
 /// ```no_run
 /// use anamnesis::{GptqFormat, OpenOptions, parse_with_options};
@@ -53,7 +53,7 @@ pub fn parse_with_options(path: impl AsRef<Path>, options: &OpenOptions) -> Resu
     ParsedModel::new(Checkpoint::open_file_with(path, options).map_err(AnamnesisError::for_single_format)?)
 }
 
-/// Files of other formats have entry points of their own; `Checkpoint::open` takes them all.
+/// Refuses other formats, which have entry points of their own; `Checkpoint::open` reads all of them.
 fn check_format(format: Format) -> Result<()> {
     match format {
         Format::Safetensors => Ok(()),
@@ -64,28 +64,28 @@ fn check_format(format: Format) -> Result<()> {
     }
 }
 
-/// Takes the bytes of a safetensors file.
+/// Parses a safetensors file in memory.
 ///
 /// # Errors
-/// `Parse` where they are malformed.
+/// `Parse` if they are malformed.
 pub fn parse_bytes(bytes: Vec<u8>) -> Result<ParsedModel> {
     parse_bytes_with_limits(bytes, &ParseLimits::default())
 }
 
-/// [`parse_bytes`] within limits; the whole input counts as one buffer.
+/// [`parse_bytes`] within limits; the input as a whole counts as one buffer.
 ///
 /// # Errors
-/// As [`parse_bytes`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_bytes`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_bytes_with_limits(bytes: Vec<u8>, limits: &ParseLimits) -> Result<ParsedModel> {
     let format = detect_format_from_bytes_with_limits(&bytes, limits).map_err(AnamnesisError::for_single_format)?;
     check_format(format)?;
     ParsedModel::new(Checkpoint::from_bytes(bytes, limits).map_err(AnamnesisError::for_single_format)?)
 }
 
-/// Reads a safetensors file to its end.
+/// Parses a safetensors file from a reader, which is read to its end.
 ///
 /// # Errors
-/// `Io` where reading fails, `Parse` where the bytes are malformed.
+/// `Io` if reading fails, `Parse` if the bytes are malformed.
 pub fn parse_from_reader<R: Read>(reader: R) -> Result<ParsedModel> {
     parse_from_reader_with_limits(reader, &ParseLimits::default())
 }
@@ -93,7 +93,7 @@ pub fn parse_from_reader<R: Read>(reader: R) -> Result<ParsedModel> {
 /// [`parse_from_reader`] within limits; reading stops one byte after the limit.
 ///
 /// # Errors
-/// As [`parse_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_from_reader_with_limits<R: Read>(reader: R, limits: &ParseLimits) -> Result<ParsedModel> {
     let limit = limits.max_single_alloc_bytes().min(limits.max_total_bytes());
     let bytes = read_all(reader, &mut Budget::new(limits), limit)?;
@@ -112,8 +112,8 @@ impl ParsedModel {
         Ok(Self { header: SafetensorsHeader::of_checkpoint(&checkpoint)?, checkpoint })
     }
 
-    /// The model with its GPTQ weights read in this format, whatever its files say: nothing in a file tells for certain which of
-    /// the two it has.
+    /// Reads the GPTQ weights of this model in the given format, regardless of its configuration: the files do not
+    /// determine the format with certainty.
     ///
     /// ```no_run
     /// use anamnesis::{GptqFormat, TargetDtype, parse};
@@ -123,12 +123,12 @@ impl ParsedModel {
     /// ```
     ///
     /// # Errors
-    /// `Parse` where the header cannot be described.
+    /// `Parse` if the header cannot be described.
     pub fn with_gptq_format(self, format: GptqFormat) -> Result<Self> {
         Self::new(self.checkpoint.with_gptq_format(format))
     }
 
-    /// The tensors behind this model.
+    /// The checkpoint of this model.
     #[must_use]
     pub const fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
@@ -147,8 +147,8 @@ impl ParsedModel {
     /// Writes the model with all quantised weights decoded to `target`.
     ///
     /// # Errors
-    /// `Parse` or `Unsupported` where a tensor cannot be decoded, `Io` where files cannot be read or written. No output is
-    /// left behind then.
+    /// `Parse` or `Unsupported` where a tensor cannot be decoded, `Io` if a file cannot be read or written. No output
+    /// is left behind then.
     pub fn remember(&self, output: impl AsRef<Path>, target: TargetDtype) -> Result<()> {
         self.remember_with_options(output, target, RememberOptions::new())
     }
@@ -166,7 +166,7 @@ impl ParsedModel {
         self.remember_with_progress_and_options(output, target, options, || {})
     }
 
-    /// [`remember`](Self::remember), calling `progress` once for every decoded tensor.
+    /// [`remember`](Self::remember), calling `progress` once per decoded tensor.
     ///
     /// # Errors
     /// As [`remember`](Self::remember).
@@ -190,10 +190,10 @@ impl ParsedModel {
         options: RememberOptions,
         mut progress: F,
     ) -> Result<()> {
-        let mut told = 0;
+        let mut reported = 0;
         self.checkpoint.plan(target)?.write(output, &options, |now| {
-            while told < now.decoded {
-                told += 1;
+            while reported < now.decoded {
+                reported += 1;
                 progress();
             }
         })
@@ -202,7 +202,7 @@ impl ParsedModel {
     /// The bytes that [`remember`](Self::remember) would write.
     ///
     /// # Errors
-    /// As [`remember`](Self::remember), and `LimitExceeded` where the output passes the limits given at parsing.
+    /// As [`remember`](Self::remember), and `LimitExceeded` if the output exceeds the limits given at parsing.
     pub fn remember_to_bytes(&self, target: TargetDtype) -> Result<Vec<u8>> {
         self.remember_to_bytes_with_options(target, RememberOptions::new())
     }

@@ -2,13 +2,13 @@
 
 use crate::catalog::TargetDtype;
 
-/// A Rust type that tensors are decoded to. Half-precision values have no type of their own in Rust; they are bytes, of
-/// [`decode_into`](crate::Checkpoint::decode_into).
+/// A Rust type that tensors can be decoded to. Rust has no stable half-precision types; use
+/// [`decode_into`](crate::Checkpoint::decode_into) for their bytes.
 pub trait DecodedElement: Sized + sealed::Sealed {
-    /// The type that is decoded to.
+    /// The type that tensors are decoded to.
     const DTYPE: TargetDtype;
 
-    /// Adds values of that type, which are whole.
+    /// Appends the values in `bytes`, a whole number of them.
     #[doc(hidden)]
     fn append(bytes: &[u8], values: &mut Vec<Self>);
 }
@@ -27,7 +27,7 @@ impl DecodedElement for f32 {
     }
 }
 
-/// The F32 values, which F64 holds exactly.
+/// Decoded as F32 and widened, which is exact.
 impl DecodedElement for f64 {
     const DTYPE: TargetDtype = TargetDtype::F32;
 

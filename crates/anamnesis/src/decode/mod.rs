@@ -1,4 +1,4 @@
-//! Decoding single tensors of a checkpoint, and all of them one after the other.
+//! Decoding single tensors of a checkpoint, or all of them one after the other.
 
 mod element;
 
@@ -15,7 +15,7 @@ use crate::scheme::{PlainDecoder, Prepared, Weight};
 pub use element::DecodedElement;
 
 impl Checkpoint {
-    /// The values of one tensor, by the name it has once decoded: a quantised weight, or plain floats of any type.
+    /// The values of one tensor, by its name after decoding: a quantised weight, or plain floats of any type.
     ///
     /// ```no_run
     /// use anamnesis::{Checkpoint, ParseLimits};
@@ -25,12 +25,12 @@ impl Checkpoint {
     /// ```
     ///
     /// # Errors
-    /// `Request` where there is no such tensor, `Unsupported` where its elements are no floats, `LimitExceeded` where it is
-    /// larger than the limits given at opening; otherwise as for [`plan`](Self::plan): a checkpoint that cannot be decoded
-    /// as a whole is not decoded in part.
+    /// `Request` if the tensor does not exist, `Unsupported` if its elements are not floats, `LimitExceeded` if it
+    /// exceeds the limits that the checkpoint was opened with; otherwise as for [`plan`](Self::plan): a checkpoint that
+    /// cannot be decoded as a whole is not decoded in part.
     pub fn decode<T: DecodedElement>(&self, name: &str) -> Result<Vec<T>> {
         let (_, values) = self.values(name, T::DTYPE)?;
-        let mut decoded = self.room(name, values.elements)?;
+        let mut decoded = self.reserve(name, values.elements)?;
         let options = RememberOptions::new();
         let mut take = |_, bytes: &[u8]| {
             T::append(bytes, &mut decoded);
@@ -40,15 +40,15 @@ impl Checkpoint {
         Ok(decoded)
     }
 
-    /// Decodes one tensor into `out`, which must be exactly as long as its values take as `dtype`.
+    /// Decodes one tensor into `out`, whose length must be exactly that of the values as `dtype`.
     ///
     /// # Errors
-    /// As [`decode`](Self::decode), and `Request` where `out` has another length.
+    /// As [`decode`](Self::decode), and `Request` if `out` has another length.
     pub fn decode_into(&self, name: &str, out: &mut [u8], dtype: TargetDtype) -> Result<()> {
         self.decode_into_with(name, out, dtype, &RememberOptions::new())
     }
 
-    /// [`decode_into`](Self::decode_into) with a say in how it runs.
+    /// [`decode_into`](Self::decode_into) with run options.
     ///
     /// # Errors
     /// As [`decode_into`](Self::decode_into), and `Cancelled`.
@@ -60,15 +60,15 @@ impl Checkpoint {
         options: &RememberOptions,
     ) -> Result<()> {
         let (_, values) = self.values(name, dtype)?;
-        check_room(name, values.elements, out.len(), dtype)?;
+        check_buffer(name, values.elements, out.len(), dtype)?;
         decode_into(&values, &self.sources, options, out).map_err(|error| error.in_tensor(name))
     }
 
-    /// Decodes one tensor from front to back without holding all of it: `take` gets the values tile by tile, as the bytes of
-    /// `dtype`, with the place of the first among them.
+    /// Decodes one tensor sequentially without holding all of it: `take` gets the values tile by tile, as bytes of
+    /// `dtype`, with the index of the first.
     ///
     /// # Errors
-    /// As [`decode`](Self::decode), and whatever `take` returns, which ends it.
+    /// As [`decode`](Self::decode), and any error of `take`, which stops decoding.
     pub fn decode_tiles(
         &self,
         name: &str,
@@ -82,8 +82,8 @@ impl Checkpoint {
         })
     }
 
-    /// Every tensor of floats, decoded to `dtype` when it is asked for, in the order of their names. Tensors of other elements
-    /// are passed over; [`tensor_data`](Self::tensor_data) has their bytes.
+    /// An iterator over all tensors of floats in order of name, each decoded to `dtype` when reached. Other tensors are
+    /// skipped; [`tensor_data`](Self::tensor_data) has their bytes.
     ///
     /// ```no_run
     /// use anamnesis::{Checkpoint, ParseLimits, TargetDtype};
@@ -102,8 +102,8 @@ impl Checkpoint {
         names.into_iter().map(move |name| self.decode_tensor(name, dtype))
     }
 
-    /// The values of some rows of one tensor: the part of it whose first index is in `rows`. Only the tiles that hold them
-    /// are read and decoded, whatever the scheme.
+    /// The values of some rows of one tensor: the slice `rows` of its first dimension. Only the tiles with these rows
+    /// are read and decoded, for every scheme.
     ///
     /// ```no_run
     /// use anamnesis::{Checkpoint, ParseLimits};
@@ -113,25 +113,25 @@ impl Checkpoint {
     /// ```
     ///
     /// # Errors
-    /// As [`decode`](Self::decode), and `Request` where the tensor has no such rows.
+    /// As [`decode`](Self::decode), and `Request` if the rows are out of range.
     pub fn decode_rows<T: DecodedElement>(&self, name: &str, rows: Range<usize>) -> Result<Vec<T>> {
         let (shape, values) = self.values(name, T::DTYPE)?;
         let range = range_of_rows(name, &shape, &rows)?;
         let bytes = (range.end - range.start).saturating_mul(T::DTYPE.byte_size() as u64);
-        let mut data: Vec<u8> = self.room(name, bytes)?;
+        let mut data: Vec<u8> = self.reserve(name, bytes)?;
         data.resize(bytes as usize, 0);
         let options = RememberOptions::new();
         let count = range.end - range.start;
         decode_range(&values, &self.sources, &options, range, &mut data).map_err(|error| error.in_tensor(name))?;
-        let mut decoded = self.room(name, count)?;
+        let mut decoded = self.reserve(name, count)?;
         T::append(&data, &mut decoded);
         Ok(decoded)
     }
 
-    /// [`decode_rows`](Self::decode_rows) into `out`, which must be exactly as long as the rows take as `dtype`.
+    /// [`decode_rows`](Self::decode_rows) into `out`, whose length must be exactly that of the rows as `dtype`.
     ///
     /// # Errors
-    /// As [`decode_rows`](Self::decode_rows), and `Request` where `out` has another length.
+    /// As [`decode_rows`](Self::decode_rows), and `Request` if `out` has another length.
     pub fn decode_rows_into(
         &self,
         name: &str,
@@ -142,22 +142,22 @@ impl Checkpoint {
     ) -> Result<()> {
         let (shape, values) = self.values(name, dtype)?;
         let range = range_of_rows(name, &shape, &rows)?;
-        check_room(name, range.end - range.start, out.len(), dtype)?;
+        check_buffer(name, range.end - range.start, out.len(), dtype)?;
         decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
     }
 
     fn decode_tensor(&self, name: &str, dtype: TargetDtype) -> Result<DecodedTensor> {
         let (shape, values) = self.values(name, dtype)?;
         let bytes = values.elements.saturating_mul(dtype.byte_size() as u64);
-        let mut data = self.room(name, bytes)?;
+        let mut data = self.reserve(name, bytes)?;
         data.resize(bytes as usize, 0);
         let options = RememberOptions::new();
         decode_into(&values, &self.sources, &options, &mut data).map_err(|error| error.in_tensor(name))?;
         Ok(DecodedTensor { name: name.to_owned(), dtype, shape, data })
     }
 
-    /// Room for `count` values of a tensor, within the limits given at opening.
-    fn room<T>(&self, name: &str, count: u64) -> Result<Vec<T>> {
+    /// An empty vector with room for `count` values, within the limits that the checkpoint was opened with.
+    fn reserve<T>(&self, name: &str, count: u64) -> Result<Vec<T>> {
         let bytes = count.saturating_mul(size_of::<T>() as u64);
         Budget::new(&self.limits).buffer(bytes, &format!("tensor {}", quoted(name)))?;
         let mut room = Vec::new();
@@ -167,7 +167,7 @@ impl Checkpoint {
         had.ok_or_else(missing).map(|_| room)
     }
 
-    /// Where the values of a tensor come from, and its shape.
+    /// The shape of a tensor and the source of its values.
     fn values(&self, name: &str, dtype: TargetDtype) -> Result<(Vec<usize>, Values)> {
         let claimed = self.claimed();
         if let Some(problem) = claimed.problems.first() {
@@ -212,8 +212,8 @@ impl Checkpoint {
     }
 }
 
-/// Refuses a buffer that is not exactly as long as these values take.
-fn check_room(name: &str, values: u64, bytes: usize, dtype: TargetDtype) -> Result<()> {
+/// Refuses a buffer whose length differs from that of these values.
+fn check_buffer(name: &str, values: u64, bytes: usize, dtype: TargetDtype) -> Result<()> {
     let wanted = values.checked_mul(dtype.byte_size() as u64);
     if wanted == Some(bytes as u64) {
         return Ok(());
@@ -223,7 +223,7 @@ fn check_room(name: &str, values: u64, bytes: usize, dtype: TargetDtype) -> Resu
     Err(Request::Contradiction { what, why }.into())
 }
 
-/// The values of these rows.
+/// The range of values in these rows.
 fn range_of_rows(name: &str, shape: &[usize], rows: &Range<usize>) -> Result<Range<u64>> {
     let (&count, inner) = shape.split_first().unwrap_or((&1, &[]));
     if rows.start > rows.end || rows.end > count {
@@ -244,12 +244,12 @@ pub struct DecodedTensor {
     pub dtype: TargetDtype,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// Its values, little endian, the last dimension the fastest.
+    /// Its values, little endian, row-major.
     pub data: Vec<u8>,
 }
 
 impl DecodedTensor {
-    /// Its type as a stored one.
+    /// Its type as a [`Dtype`].
     #[must_use]
     pub const fn stored_dtype(&self) -> Dtype {
         self.dtype.dtype()

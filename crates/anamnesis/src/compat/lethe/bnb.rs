@@ -1,11 +1,11 @@
 //! BF16 slices to BitsAndBytes codes, the inverse of [`remember::bnb`](crate::compat::remember::bnb).
 //!
-//! A value is divided by its block's scale and becomes the nearest entry of the codebook; of two that are equally near, the
-//! first. Where the quotient is an entry to the bit, that one is taken, so that what was decoded is encoded to the same
-//! codes. Negative quotients take the entry of the upper half where both halves have the same one to the bit.
+//! A value is divided by its block's scale and encoded as the nearest entry of the codebook; ties go to the first
+//! entry. A quotient that equals an entry bit for bit always gets that entry, so that decoded values are encoded to the
+//! same codes. If both halves of the codebook have the same entry, negative quotients get the one of the upper half.
 //!
-//! bitsandbytes itself multiplies with the inverse of the scale and compares with midpoints: here and there a value halfway
-//! between two entries becomes the other one. Whole files are encoded its way.
+//! bitsandbytes itself multiplies by the inverse of the scale and compares with midpoints, so that some values halfway
+//! between two entries are encoded differently. Conversions of whole files follow bitsandbytes.
 
 use anamnesis_kernels::chosen::Values;
 use anamnesis_kernels::{self as kernels, Codebook, Scaling, Steps, chosen};
@@ -16,7 +16,7 @@ use crate::scheme::Context;
 use crate::scheme::bnb::{FP4_MAP, NF4_MAP};
 use crate::scheme::coder::filled;
 
-/// Values per block of the usual NF4 files.
+/// The default block size of NF4 files.
 pub const NF4_BLOCK_SIZE: usize = 64;
 
 /// The values of the NF4 codes.
@@ -32,7 +32,7 @@ pub const FP4_CODEBOOK: [f32; 16] = {
 /// Encodes values with known scales (`absmax`, F32 per block). Two codes per byte, the high nibble first.
 ///
 /// # Errors
-/// `Parse` where lengths and sizes disagree.
+/// `Parse` if lengths and sizes disagree.
 pub fn encode_bnb4(
     bf16: &[u8],
     absmax: &[u8],
@@ -45,7 +45,7 @@ pub fn encode_bnb4(
     pack(bf16, &scales, quant_map, block_size)
 }
 
-/// Encodes values and finds the scale of each block, its largest magnitude. Returns the codes and the scales (F32).
+/// Encodes values with computed scales, the largest magnitude of each block. Returns the codes and the scales (F32).
 ///
 /// ```
 /// use anamnesis::{NF4_CODEBOOK, encode_bnb4_compute_absmax};
@@ -57,7 +57,7 @@ pub fn encode_bnb4(
 /// ```
 ///
 /// # Errors
-/// `Parse` where lengths and sizes disagree.
+/// `Parse` if lengths and sizes disagree.
 pub fn encode_bnb4_compute_absmax(
     bf16: &[u8],
     quant_map: &[u8],
@@ -78,11 +78,11 @@ pub fn encode_bnb4_compute_absmax(
     Ok((codes, to_bytes(&scales)))
 }
 
-/// Encodes values whose scales are quantised too; the scales are recovered as decoding does.
+/// Encodes values with quantised scales (double quantisation), which are dequantised as in decoding.
 ///
 /// # Errors
-/// `Parse` where lengths and sizes disagree.
-#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+/// `Parse` if lengths and sizes disagree.
+#[allow(clippy::too_many_arguments, reason = "the signature of earlier versions")]
 pub fn encode_bnb4_double_quant(
     bf16: &[u8],
     absmax: &[u8],
@@ -104,7 +104,7 @@ pub fn encode_bnb4_double_quant(
     }
     let nested = floats("nested_absmax", nested_absmax, blocks.div_ceil(nested_block_size))?;
     let map = floats("nested_quant_map", nested_quant_map, 256)?;
-    let map = map.first_chunk().ok_or_else(|| AnamnesisError::parse("nested_quant_map has not 256 entries"))?;
+    let map = map.first_chunk().ok_or_else(|| AnamnesisError::parse("nested_quant_map does not have 256 entries"))?;
     let mut scales = empty_scales(blocks)?;
     let written = kernels::nested_scales(
         Context::default().level(),
@@ -122,16 +122,16 @@ pub fn encode_bnb4_double_quant(
 /// Encodes rows with known scales (`scb`, F32 per row): `round(value / (scb / 127))`, halves away from zero.
 ///
 /// # Errors
-/// `Parse` where lengths and shape disagree.
+/// `Parse` if lengths and shape disagree.
 pub fn encode_bnb_int8(bf16: &[u8], scb: &[u8], out_features: usize, in_features: usize) -> Result<Vec<u8>> {
     check_matrix(bf16, out_features, in_features)?;
     rows(bf16, &floats("scb", scb, out_features)?, in_features)
 }
 
-/// Encodes rows and finds the scale of each, its largest magnitude. Returns the codes and the scales (F32).
+/// Encodes rows with computed scales, the largest magnitude of each row. Returns the codes and the scales (F32).
 ///
 /// # Errors
-/// `Parse` where lengths and shape disagree.
+/// `Parse` if lengths and shape disagree.
 pub fn encode_bnb_int8_compute_scb(bf16: &[u8], out_features: usize, in_features: usize) -> Result<(Vec<u8>, Vec<u8>)> {
     check_matrix(bf16, out_features, in_features)?;
     let (level, values) = (Context::default().level(), bf16.as_chunks().0);
@@ -180,26 +180,27 @@ fn to_bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// Room for scales, of which there may be more than the values account for: rows can be empty.
+/// An empty vector with room for `count` scales. The number is not bounded by that of the values, since
+/// rows may be empty.
 fn empty_scales(count: usize) -> Result<Vec<f32>> {
     let mut scales = Vec::new();
-    let refuse = |_| AnamnesisError::limit("available_memory", format!("{count} scales have no room"));
+    let refuse = |_| AnamnesisError::limit("available_memory", format!("{count} scales do not fit in memory"));
     scales.try_reserve_exact(count).map_err(refuse)?;
     scales.resize(count, 0.0);
     Ok(scales)
 }
 
-/// Values that are read twice while the cache still has them.
+/// Number of values processed at a time: they are read twice and should stay in the cache.
 const STRIP: usize = 1 << 13;
 
-/// The length of a strip of whole blocks.
+/// The largest multiple of the block size within a strip, but at least one block.
 fn whole_blocks(block_size: usize) -> usize {
     (STRIP / block_size).max(1) * block_size
 }
 
 fn codebook(quant_map: &[u8]) -> Result<Codebook> {
     let map = floats("quant_map", quant_map, 16)?;
-    let map = map.try_into().map_err(|_| AnamnesisError::parse("quant_map has not 16 entries"))?;
+    let map = map.try_into().map_err(|_| AnamnesisError::parse("quant_map does not have 16 entries"))?;
     Ok(Codebook::nearest(map))
 }
 
@@ -230,10 +231,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decoded_is_encoded_to_the_same_codes() {
+    fn decoded_values_are_encoded_to_the_same_codes() {
         for map in [NF4_CODEBOOK, FP4_CODEBOOK] {
             let map = to_bytes(&map);
-            // Powers of two, so that BF16 holds a rounded entry times the scale as well as the entry itself.
+            // The scale is a power of two, so that the product with a rounded entry is exact in BF16.
             let (codes, scales) = (every_byte(512), to_bytes(&[0.5; 16]));
             let values = dequantize_bnb4_to_bf16(&codes, &scales, &map, 1024, 64).unwrap();
             let again = encode_bnb4(&values, &scales, &map, 1024, 64).unwrap();

@@ -1,8 +1,8 @@
-//! BF16 tensors to a safetensors file of NF4 weights.
+//! Writing BF16 tensors as NF4 weights to a safetensors file.
 //!
-//! Matrices of whole blocks are encoded, everything else is stored as it is:
+//! Matrices that divide into whole blocks are encoded, other tensors are stored as BF16:
 //!
-//! | tensor | type | holds |
+//! | tensor | type | content |
 //! |---|---|---|
 //! | `X.weight` | U8 `[n/2, 1]` | codes, the high nibble first |
 //! | `X.weight.absmax` | F32 `[n/64]` | one scale per block |
@@ -23,15 +23,15 @@ use crate::error::{AnamnesisError, Result, quoted};
 /// A BF16 tensor to be written.
 #[derive(Debug, Clone)]
 pub struct BnbWriteInput<'a> {
-    /// Its name; an encoded one gets `.weight` at its end unless it has that already.
+    /// Its name; an encoded tensor gets the suffix `.weight` unless it has it already.
     pub name: &'a str,
-    /// Its dimensions.
+    /// Its shape.
     pub shape: &'a [usize],
     /// Its values, little-endian, row-major.
     pub bf16_data: &'a [u8],
 }
 
-/// How many tensors are encoded and how many are stored as they are.
+/// The number of encoded tensors and of tensors stored as BF16.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]
@@ -42,7 +42,7 @@ pub struct BnbNf4WriteStats {
     pub passthrough: usize,
 }
 
-/// Whether a tensor of this shape is encoded: a matrix whose values fill whole blocks.
+/// Whether a tensor of this shape is encoded: a matrix whose values divide into whole blocks.
 ///
 /// ```
 /// use anamnesis::lethe::bnb_writer::is_eligible_for_nf4;
@@ -54,7 +54,7 @@ pub fn is_eligible_for_nf4(shape: &[usize]) -> bool {
     rows.checked_mul(cols).is_some_and(|values| values > 0 && values.is_multiple_of(NF4_BLOCK_SIZE))
 }
 
-/// What would become of `inputs`.
+/// The statistics that writing `inputs` would give.
 pub fn classify_inputs(inputs: &[BnbWriteInput<'_>]) -> BnbNf4WriteStats {
     let quantized = inputs.iter().filter(|input| is_eligible_for_nf4(input.shape)).count();
     BnbNf4WriteStats { quantized, passthrough: inputs.len() - quantized }
@@ -71,8 +71,8 @@ pub fn classify_inputs(inputs: &[BnbWriteInput<'_>]) -> BnbNf4WriteStats {
 /// ```
 ///
 /// # Errors
-/// `Parse` where a shape and its data disagree, two outputs have one name, or a value to be encoded is not finite; `Io`
-/// where the file cannot be written.
+/// `Parse` if a shape and its data disagree, two outputs have the same name, or a value to be encoded is not finite;
+/// `Io` if the file cannot be written.
 pub fn write_bnb_nf4_safetensors(inputs: &[BnbWriteInput<'_>], output: impl AsRef<Path>) -> Result<()> {
     in_memory(inputs)?.write(output.as_ref())
 }
@@ -85,10 +85,10 @@ pub fn write_bnb_nf4_safetensors_bytes(inputs: &[BnbWriteInput<'_>]) -> Result<V
     in_memory(inputs)?.into_bytes()
 }
 
-/// Tensors an encoded input becomes.
+/// Number of tensors per encoded input.
 const PARTS: usize = 4;
 
-/// The file: the tensors of every input, which are encoded one input after the other.
+/// The file to write: the inputs are encoded one after the other.
 fn in_memory(inputs: &[BnbWriteInput<'_>]) -> Result<InMemory<impl FnOnce(Put<'_>) -> Result<()>>> {
     let mut tensors = Vec::with_capacity(inputs.len() * PARTS);
     for input in inputs {
@@ -111,7 +111,7 @@ fn in_memory(inputs: &[BnbWriteInput<'_>]) -> Result<InMemory<impl FnOnce(Put<'_
     InMemory::safetensors(&tensors, |put| fill(inputs, put))
 }
 
-/// Hands over the bytes of every tensor.
+/// Passes the bytes of every tensor to `put`.
 fn fill(inputs: &[BnbWriteInput<'_>], put: Put<'_>) -> Result<()> {
     let map: Vec<u8> = NF4_CODEBOOK.iter().flat_map(|value| value.to_le_bytes()).collect();
     for input in inputs {
@@ -119,7 +119,7 @@ fn fill(inputs: &[BnbWriteInput<'_>], put: Put<'_>) -> Result<()> {
             put(input.bf16_data)?;
             continue;
         }
-        refuse_unscalable(input)?;
+        refuse_nonfinite(input)?;
         let elements = input.bf16_data.len() / 2;
         let (codes, absmax) = encode_bnb4_compute_absmax(input.bf16_data, &map, elements, NF4_BLOCK_SIZE)?;
         for part in [&codes, &absmax, &map, quant_state(input.shape).as_bytes()] {
@@ -134,7 +134,7 @@ fn quant_state(shape: &[usize]) -> String {
     format!(r#"{{"quant_type":"nf4","blocksize":{NF4_BLOCK_SIZE},"shape":[{}],"nested":false}}"#, shape.join(","))
 }
 
-/// The number of values, once shape and data agree about it.
+/// The number of values, after checking the shape against the data.
 fn check(input: &BnbWriteInput<'_>) -> Result<usize> {
     let elements = input.shape.iter().try_fold(1usize, |product, &dim| product.checked_mul(dim));
     let expected = elements.and_then(|elements| elements.checked_mul(2)).filter(|&bytes| bytes > 0);
@@ -154,13 +154,13 @@ fn check(input: &BnbWriteInput<'_>) -> Result<usize> {
     Ok(input.bf16_data.len() / 2)
 }
 
-/// Refuses values that no code stands for: they would come back as ordinary numbers.
-fn refuse_unscalable(input: &BnbWriteInput<'_>) -> Result<()> {
+/// Refuses non-finite values, which would decode to finite values.
+fn refuse_nonfinite(input: &BnbWriteInput<'_>) -> Result<()> {
     let is_finite = |value: &[u8; 2]| u16::from_le_bytes(*value) & 0x7F80 != 0x7F80;
     match input.bf16_data.as_chunks::<2>().0.iter().position(|value| !is_finite(value)) {
         None => Ok(()),
         Some(index) => {
-            let why = format!("tensor {}: value {index} is not finite, which no code stands for", quoted(input.name));
+            let why = format!("tensor {}: value {index} is not finite and cannot be encoded", quoted(input.name));
             Err(AnamnesisError::parse(why))
         }
     }
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_the_bytes_and_comes_back_as_what_was_near() {
+    fn the_file_equals_the_bytes_and_decodes_near_the_input() {
         let matrix = values(128);
         let input = BnbWriteInput { name: "x", shape: &[2, 64], bf16_data: &matrix };
         let bytes = write_bnb_nf4_safetensors_bytes(std::slice::from_ref(&input)).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_refused_by_name() {
+    fn inputs_that_cannot_be_written_are_refused_by_name() {
         let data = values(64);
         let refused = |shape: &[usize], data: &[u8]| {
             let input = BnbWriteInput { name: "bad", shape, bf16_data: data };

@@ -1,4 +1,4 @@
-//! Numbers to the blocks of GGUF files, with the bytes that ggml gives.
+//! Encoding values as ggml blocks, byte for byte as ggml does.
 
 use anamnesis_kernels::Level;
 
@@ -8,10 +8,10 @@ use crate::scheme::coder::{filled, vanished};
 use crate::scheme::ggml::{GgmlDecoder, encode_rows, is_encoded};
 use crate::scheme::{Context, TileDecoder};
 
-/// Blocks decoded at a time.
+/// Number of blocks decoded at a time.
 const CHECKED_BLOCKS: usize = 64;
 
-/// Encodes values. With an importance, values are rows of as many places as it has; without one they are one row.
+/// Encodes values. With an importance vector, the values are rows of its length; without one they are a single row.
 ///
 /// ```
 /// use anamnesis::{BlockType, lethe::gguf};
@@ -21,8 +21,8 @@ const CHECKED_BLOCKS: usize = 64;
 /// ```
 ///
 /// # Errors
-/// `Parse` where values are not whole rows or rows not whole blocks, or where a type needs an importance that is not there;
-/// `Unsupported` for a type that weights are not stored in.
+/// `Parse` if the values are not whole rows, the rows are not whole blocks, or the type requires an importance vector;
+/// `Unsupported` for a type that is not used for weights.
 pub fn encode(block: BlockType, values: &[f32], importance: Option<&[f32]>) -> Result<Vec<u8>> {
     let blocks = values.len() as u64 / block.block_elements();
     let mut out = vec![0; (blocks * block.block_bytes()) as usize];
@@ -30,10 +30,10 @@ pub fn encode(block: BlockType, values: &[f32], importance: Option<&[f32]>) -> R
     Ok(out)
 }
 
-/// [`encode`] into memory that is exactly as long as the blocks.
+/// [`encode`] into a slice of exactly the length of the blocks.
 ///
 /// # Errors
-/// As [`encode`], and `Parse` where `out` is of another length.
+/// As [`encode`], and `Parse` if `out` has another length.
 pub fn encode_into(block: BlockType, values: &[f32], importance: Option<&[f32]>, out: &mut [u8]) -> Result<()> {
     let row = importance.map_or(values.len(), <[f32]>::len);
     let elements = block.block_elements() as usize;
@@ -62,7 +62,7 @@ pub fn encode_into(block: BlockType, values: &[f32], importance: Option<&[f32]>,
     check_finite(block, values, out)
 }
 
-/// Refuses blocks that do not decode to finite numbers, or lose their largest.
+/// Refuses blocks that decode to non-finite values or lose their largest value.
 fn check_finite(block: BlockType, values: &[f32], out: &[u8]) -> Result<()> {
     let (elements, bytes) = (block.block_elements() as usize, block.block_bytes() as usize);
     let (mut decoded, mut context) = (vec![0; elements * CHECKED_BLOCKS * 4], Context::default());
@@ -90,7 +90,7 @@ mod tests {
     use crate::compat::remember::{F32Out, dequantize_gguf};
 
     #[test]
-    fn what_was_encoded_decodes_near_to_what_it_was_and_stays_when_encoded_again() {
+    fn encoded_values_decode_near_the_input_and_encode_again_to_the_same_blocks() {
         let values: Vec<f32> = (0..512).map(|index| ((index * 37 % 101) as f32 - 50.0) / 64.0).collect();
         let weights: Vec<f32> = (0..256).map(|index| 0.5 + (index % 7) as f32).collect();
         for block in BlockType::all().filter(|block| is_encoded(*block)) {
@@ -99,13 +99,13 @@ mod tests {
             let decoded = dequantize_gguf::<F32Out>(&bytes, kind, values.len()).unwrap();
             let decoded: Vec<f32> = decoded.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
             let energy = |values: &mut dyn Iterator<Item = f32>| values.map(|value| value * value).sum::<f32>();
-            let apart = energy(&mut values.iter().zip(&decoded).map(|(a, b)| a - b));
-            assert!(apart < 0.5 * energy(&mut values.iter().copied()), "{block}: {apart}");
+            let error = energy(&mut values.iter().zip(&decoded).map(|(a, b)| a - b));
+            assert!(error < 0.5 * energy(&mut values.iter().copied()), "{block}: {error}");
         }
     }
 
     #[test]
-    fn what_cannot_be_encoded_is_refused_by_name() {
+    fn values_that_cannot_be_encoded_are_refused_by_name() {
         let values = [0.5; 64];
         for (block, values, importance, words) in [
             (BlockType::Q4_0, &values[..33], None, "rows of 33"),

@@ -1,4 +1,4 @@
-//! Forgetting: numbers back into quantised weights, so that decoding gives the same numbers again.
+//! Forgetting: encoding values as quantised weights, the inverse of decoding.
 
 pub mod bnb;
 pub mod bnb_writer;

@@ -1,6 +1,6 @@
-//! Checks that encoding is the inverse of decoding, for any pair of functions with the signatures of this crate's.
+//! Checks that an encoder is the inverse of a decoder, for functions with the signatures of this crate.
 //!
-//! Made for tests: a value that does not come back is a panic that names it.
+//! Intended for tests: panics with the first value that differs.
 //!
 //! ```
 //! use anamnesis::lethe::round_trip::assert_bnb4_decode_encode_round_trip;
@@ -11,16 +11,16 @@
 
 use crate::error::{AnamnesisError, Result};
 
-/// The scales of rows that INT8 is tried with.
+/// The row scales that INT8 is tested with.
 const ROW_SCALES: [f32; 8] = [1.0, 127.0, 0.02, 3.7e-5, 12.5, 1e-20, 6e4, 0.333];
 
 /// Decodes every pair of codes in a block of every scale, encodes the values, decodes again and compares.
 ///
 /// # Panics
-/// Where a value is not what it was.
+/// If a value differs after the round trip.
 ///
 /// # Errors
-/// Those of `decode` and `encode`; `Parse` where a block size is odd or zero.
+/// Errors of `decode` and `encode`; `Parse` if a block size is odd or zero.
 pub fn assert_bnb4_decode_encode_round_trip<D, E>(
     codebook: &[f32; 16],
     scales: &[f32],
@@ -35,7 +35,7 @@ where
     if block_size == 0 || !block_size.is_multiple_of(2) {
         return Err(AnamnesisError::parse(format!("blocks of {block_size} values, an even number is needed")));
     }
-    // As many blocks of one scale as all pairs of codes fill.
+    // Enough blocks per scale to hold all pairs of codes.
     let blocks = 512usize.div_ceil(block_size);
     let bytes = blocks * block_size / 2;
     let map = le_bytes(codebook);
@@ -53,10 +53,10 @@ where
 /// Decodes every code in a row of each of several scales, encodes the values, decodes again and compares.
 ///
 /// # Panics
-/// Where a value is not what it was.
+/// If a value differs after the round trip.
 ///
 /// # Errors
-/// Those of `decode` and `encode`.
+/// Errors of `decode` and `encode`.
 pub fn assert_bnb_int8_decode_encode_round_trip<D, E>(decode: D, encode: E) -> Result<()>
 where
     D: Fn(&[u8], &[u8], usize, usize) -> Result<Vec<u8>>,
@@ -73,7 +73,7 @@ where
     Ok(())
 }
 
-/// Bits are compared; where a scale is zero it takes the signs of its block with it.
+/// Compares bits; if the scale is zero, the signs of its values are lost and not compared.
 fn assert_same(before: &[u8], after: &[u8], scale: f32) {
     assert_eq!(before.len(), after.len(), "the number of bytes after a round trip at scale {scale}");
     let pairs = before.as_chunks::<2>().0.iter().zip(after.as_chunks::<2>().0);

@@ -1,7 +1,7 @@
-//! The element types of a format under the names its users know: a choice of all element types.
+//! The element types of one format: a subset of all element types under the names of earlier versions.
 
-/// `format_dtypes! { format, what: Name { Variants } }`: an enum whose variants are named like those of
-/// [`Dtype`](crate::catalog::Dtype), and the ways between the two.
+/// `format_dtypes! { format, what: Name { Variants } }` declares an enum whose variants are named like those of
+/// [`Dtype`](crate::catalog::Dtype), and the conversions between the two.
 macro_rules! format_dtypes {
     ($(#[$attribute:meta])* $format:literal, $what:literal: $name:ident { $($variant:ident)* }) => {
         $(#[$attribute])*
@@ -29,16 +29,16 @@ macro_rules! format_dtypes {
                 }
             }
 
-            /// Bytes of one element.
+            /// Size of one element in bytes.
             #[must_use]
             pub const fn byte_size(self) -> usize {
                 self.dtype().byte_size()
             }
 
-            /// The same type among all element types.
+            /// The same type as a [`Dtype`](crate::catalog::Dtype).
             ///
             /// # Errors
-            /// None: every type has one.
+            /// None: every type has a counterpart.
             pub fn to_dtype(self) -> $crate::error::Result<$crate::catalog::Dtype> {
                 Ok(self.dtype())
             }
@@ -46,7 +46,7 @@ macro_rules! format_dtypes {
             /// The same type in the `safetensors` crate.
             ///
             /// # Errors
-            /// None: every type has one.
+            /// None: every type has a counterpart.
             pub fn to_safetensors_dtype(self) -> $crate::error::Result<safetensors::Dtype> {
                 self.dtype().to_safetensors_dtype()
             }

@@ -1,4 +1,4 @@
-//! GGUF files: metadata, tensors as they are stored, and summaries.
+//! GGUF files: metadata, stored tensors, and summaries.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 use std::sync::LazyLock;
 
-use super::taken_for::explained;
+use super::explain::explained;
 use crate::catalog::{Catalog, TargetDtype};
 use crate::container::Format;
 use crate::container::gguf::{self, ARCHITECTURE_KEY, GgufHeader, Keep, LazyMetadata};
@@ -18,7 +18,7 @@ use crate::limits::{Budget, ParseLimits};
 
 pub use crate::container::gguf::{GgufMetadataArray, GgufMetadataValue, GgufTensorInfo, GgufType};
 
-/// Opens a GGUF file. Tensor data is mapped when it is asked for.
+/// Opens a GGUF file. Tensor data is mapped when needed.
 ///
 /// ```no_run
 /// let model = anamnesis::parse_gguf("model.gguf")?;
@@ -30,8 +30,8 @@ pub use crate::container::gguf::{GgufMetadataArray, GgufMetadataValue, GgufTenso
 /// ```
 ///
 /// # Errors
-/// `Io` where the file cannot be read, `Parse` where it is malformed, `Unsupported` where its version is not read,
-/// `LimitExceeded` where it passes a permanent cap.
+/// `Io` if the file cannot be read, `Parse` if it is malformed, `Unsupported` if its version is not read,
+/// `LimitExceeded` if it exceeds a fixed limit.
 pub fn parse_gguf(path: impl AsRef<Path>) -> Result<ParsedGguf> {
     parse_gguf_with_limits(path, &ParseLimits::default())
 }
@@ -39,12 +39,12 @@ pub fn parse_gguf(path: impl AsRef<Path>) -> Result<ParsedGguf> {
 /// [`parse_gguf`] within limits.
 ///
 /// # Errors
-/// As [`parse_gguf`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_gguf`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_gguf_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<ParsedGguf> {
     ParsedGguf::read(Box::new(FileSource::open(path.as_ref())?), limits, &mut Budget::new(limits))
 }
 
-/// Takes the bytes of a GGUF file.
+/// Parses a GGUF file in memory.
 ///
 /// # Errors
 /// As [`parse_gguf`].
@@ -52,17 +52,17 @@ pub fn parse_gguf_bytes(bytes: Vec<u8>) -> Result<ParsedGguf> {
     parse_gguf_bytes_with_limits(bytes, &ParseLimits::default())
 }
 
-/// [`parse_gguf_bytes`] within limits; the whole input counts as one buffer.
+/// [`parse_gguf_bytes`] within limits; the input as a whole counts as one buffer.
 ///
 /// # Errors
-/// As [`parse_gguf_bytes`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_gguf_bytes`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_gguf_bytes_with_limits(bytes: Vec<u8>, limits: &ParseLimits) -> Result<ParsedGguf> {
     let mut budget = Budget::new(limits);
     budget.buffer(bytes.len() as u64, "the input")?;
     ParsedGguf::read(Box::new(BytesSource(bytes)), limits, &mut budget)
 }
 
-/// Reads a GGUF file to its end.
+/// Parses a GGUF file from a reader, which is read to its end.
 ///
 /// # Errors
 /// As [`parse_gguf`].
@@ -73,14 +73,14 @@ pub fn parse_gguf_from_reader<R: Read>(reader: R) -> Result<ParsedGguf> {
 /// [`parse_gguf_from_reader`] within limits; reading stops one byte after the limit.
 ///
 /// # Errors
-/// As [`parse_gguf_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_gguf_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_gguf_from_reader_with_limits<R: Read>(reader: R, limits: &ParseLimits) -> Result<ParsedGguf> {
     let limit = limits.max_single_alloc_bytes().min(limits.max_total_bytes());
     let bytes = read_all(reader, &mut Budget::new(limits), limit)?;
     parse_gguf_bytes_with_limits(bytes, limits)
 }
 
-/// Summarises a GGUF file; nothing behind its front matter is needed.
+/// Summarises a GGUF file; only its header is read.
 ///
 /// # Errors
 /// As [`parse_gguf`].
@@ -91,7 +91,7 @@ pub fn inspect_gguf_from_reader<R: Read + Seek>(reader: R) -> Result<GgufInspect
 /// [`inspect_gguf_from_reader`] for another output type, within limits.
 ///
 /// # Errors
-/// As [`inspect_gguf_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`inspect_gguf_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn inspect_gguf_from_reader_with_options<R: Read + Seek>(
     reader: R,
     options: &InspectOptions,
@@ -110,7 +110,7 @@ pub fn parse_gguf_front_matter_from_reader<R: Read + Seek>(reader: R) -> Result<
 /// [`parse_gguf_front_matter_from_reader`] within limits.
 ///
 /// # Errors
-/// As [`parse_gguf_front_matter_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_gguf_front_matter_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_gguf_front_matter_from_reader_with_limits<R: Read + Seek>(
     reader: R,
     limits: &ParseLimits,
@@ -123,19 +123,19 @@ fn read_header<R: Read + Seek>(mut reader: R, keep: Keep, limits: &ParseLimits) 
     if header.is_ok() { header } else { explained(header, Format::Gguf, &LocalReader::new(reader)?) }
 }
 
-/// What a GGUF file says before its tensor data.
+/// The part of a GGUF file before its tensor data.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct GgufFrontMatter {
     /// The version of the format.
     pub version: u32,
-    /// What the tensors' offsets are multiples of.
+    /// The alignment of tensor offsets.
     pub alignment: u32,
     /// The metadata.
     pub metadata: HashMap<String, GgufMetadataValue>,
-    /// The tensors in the order of the file.
+    /// The tensors in file order.
     pub tensor_infos: Vec<GgufTensorInfo>,
-    /// Whether numbers are stored with their highest byte first.
+    /// Whether the file is big-endian.
     pub big_endian: bool,
 }
 
@@ -205,10 +205,10 @@ impl GgufInspectInfo {
 /// A parsed GGUF file. Its metadata has been checked, but arrays such as a vocabulary only become values when
 /// [`metadata`](Self::metadata) is called.
 pub struct ParsedGguf {
-    /// Arrays of its metadata are empty.
+    /// The header, in which metadata arrays are empty.
     header: GgufHeader,
     metadata: LazyMetadata,
-    /// Where the offsets of the header count from in the source.
+    /// The source position that the header's offsets are relative to.
     base: u64,
     file_bytes: u64,
     pub(crate) source: Box<dyn Source>,
@@ -229,19 +229,19 @@ impl ParsedGguf {
         self.header.version
     }
 
-    /// What the tensors' offsets are multiples of.
+    /// The alignment of tensor offsets.
     #[must_use]
     pub const fn alignment(&self) -> u32 {
         self.header.alignment
     }
 
-    /// Whether numbers are stored with their highest byte first; what is read from such a file is little endian all the same.
+    /// Whether the file is big-endian; tensor data is converted to little endian when read.
     #[must_use]
     pub const fn is_big_endian(&self) -> bool {
         self.header.big_endian
     }
 
-    /// How many tensors there are.
+    /// The number of tensors.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.header.tensors.len()
@@ -260,7 +260,7 @@ impl ParsedGguf {
         self.try_metadata().unwrap_or(&NONE)
     }
 
-    /// [`metadata`](Self::metadata), which is empty where this is an error.
+    /// [`metadata`](Self::metadata), but with an error where that would return an empty map.
     ///
     /// # Errors
     /// None that depend on the file: its metadata was read and checked when it was opened.
@@ -268,14 +268,14 @@ impl ParsedGguf {
         self.metadata.map()
     }
 
-    /// The tensors in the order of the file.
+    /// The tensors in file order.
     #[must_use]
     pub fn tensor_info(&self) -> &[GgufTensorInfo] {
         &self.header.tensors
     }
 
-    /// The tensors with their bytes, borrowed from memory or from a memory map of the file, in the order of the file. Those of a
-    /// big-endian file are owned, in little-endian order. Tensors of a type that is not read are left out.
+    /// The tensors with their data, borrowed from memory or from a memory map of the file, in file order. Data of a
+    /// big-endian file is owned and converted to little endian. Tensors of unsupported types are left out.
     pub fn tensors(&self) -> impl Iterator<Item = GgufTensor<'_>> {
         self.tensor_info().iter().filter_map(|info| {
             let data = self.tensor_data(info).ok()?;
@@ -286,8 +286,8 @@ impl ParsedGguf {
     /// The stored bytes of one of this file's tensors.
     ///
     /// # Errors
-    /// `Unsupported` where its type is unknown or not defined in a big-endian file, `Parse` where it is not a tensor of this file,
-    /// `Io` where the file cannot be mapped.
+    /// `Unsupported` if its type is unknown or not defined in a big-endian file, `Parse` if it is not a tensor of this
+    /// file, `Io` if the file cannot be mapped.
     pub(crate) fn tensor_data(&self, info: &GgufTensorInfo) -> Result<Cow<'_, [u8]>> {
         let (_, bytes) = info.stored_as(self.is_big_endian()).map_err(|why| why.error())?;
         let end = info.data_offset.checked_add(bytes).filter(|&end| end <= self.file_bytes);
@@ -295,10 +295,10 @@ impl ParsedGguf {
         self.source.view(self.base + info.data_offset..self.base + end)
     }
 
-    /// The tensors for conversion.
+    /// The catalog of the tensors, for conversion.
     ///
     /// # Errors
-    /// `Unsupported` where a tensor's type is unknown or not defined in a big-endian file.
+    /// `Unsupported` if a tensor's type is unknown or not defined in a big-endian file.
     pub(crate) fn catalog(&self) -> Result<Catalog> {
         self.header.catalog(0, self.base)
     }
@@ -326,15 +326,15 @@ impl fmt::Debug for ParsedGguf {
     }
 }
 
-/// A tensor with its bytes as they are stored.
+/// A tensor with its stored data.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct GgufTensor<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its shape as the file has it: the dimension that varies fastest comes first.
+    /// Its shape in file order: the fastest-varying dimension first.
     pub shape: &'a [usize],
-    /// The type of its elements.
+    /// Its element type.
     pub dtype: GgufType,
     /// Its bytes.
     pub data: Cow<'a, [u8]>,
@@ -351,15 +351,15 @@ pub struct GgufInspectInfo {
     pub architecture: Option<String>,
     /// Stored tensors.
     pub tensor_count: usize,
-    /// Bytes of all tensors of known size.
+    /// Total size of all tensors of known size.
     pub total_bytes: u64,
-    /// Tensors whose type is unknown, and so their size.
+    /// Number of tensors of unknown type, and therefore unknown size.
     pub unknown_size_tensors: usize,
-    /// The types, in the order they occur.
+    /// The types, in order of first occurrence.
     pub dtypes: Vec<GgufType>,
-    /// What the tensors' offsets are multiples of.
+    /// The alignment of tensor offsets.
     pub alignment: u32,
-    /// Bytes of all tensors of known size once decoded.
+    /// Total size of all tensors of known size after decoding.
     pub dequantized_size: u64,
     /// The type assumed for decoded weights.
     pub output_dtype: TargetDtype,
@@ -396,7 +396,7 @@ impl fmt::Display for GgufInspectInfo {
         if self.unknown_size_tensors > 0 {
             write!(f, " (+{} tensors with dtype of unknown size)", self.unknown_size_tensors)?;
         }
-        // Where nothing is quantised, everything keeps its type.
+        // If nothing is quantised, every tensor keeps its type.
         let types = match self.dtypes.iter().any(|dtype| dtype.is_quantized()) || self.dtypes.is_empty() {
             true => self.output_dtype.to_string(),
             false => comma_list(&self.dtypes),
@@ -407,5 +407,5 @@ impl fmt::Display for GgufInspectInfo {
     }
 }
 
-/// Longest architecture that is printed, in characters.
+/// Maximum length of a printed architecture name, in characters.
 const MAX_ARCHITECTURE_CHARS: usize = 160;

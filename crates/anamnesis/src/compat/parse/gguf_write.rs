@@ -11,21 +11,21 @@ use crate::container::Layout;
 use crate::container::gguf::{Keys, NewTensor, lay_out};
 use crate::error::Result;
 
-/// A tensor to be written, packed already where its type is a packed one.
+/// A tensor to be written, already encoded if its type is a block type.
 #[derive(Debug, Clone, Copy)]
 pub struct GgufWriteTensor<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its shape in the order of the file: the dimension that varies fastest comes first.
+    /// Its shape in file order: the fastest-varying dimension first.
     pub shape: &'a [usize],
-    /// The type of its elements.
+    /// Its element type.
     pub dtype: GgufType,
     /// Its bytes, little endian.
     pub data: &'a [u8],
 }
 
-/// Writes a GGUF file, version 3: metadata in the order of its keys, tensors in the given order. The file appears complete or
-/// not at all. `general.alignment` is 32 where `metadata` does not have it.
+/// Writes a GGUF file, version 3: metadata sorted by key, tensors in the given order. The file appears complete or not
+/// at all. `general.alignment` is 32 unless `metadata` has it.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -41,9 +41,9 @@ pub struct GgufWriteTensor<'a> {
 /// ```
 ///
 /// # Errors
-/// `Parse` where a shape is empty or does not go with its bytes or a name occurs twice, `Unsupported` for an alignment that
-/// is no `U32` power of two, `LimitExceeded` where a cap of the format is passed, `Io` where the file cannot be written. All
-/// is checked before the first byte is written.
+/// `Parse` if a shape is empty or disagrees with its data, or a name occurs twice; `Unsupported` for an alignment that
+/// is not a `U32` power of two, `LimitExceeded` if a limit of the format is exceeded, `Io` if the file cannot be
+/// written. All of this is checked before the first byte is written.
 pub fn write_gguf<S: BuildHasher>(
     path: impl AsRef<Path>,
     tensors: &[GgufWriteTensor<'_>],
@@ -53,7 +53,7 @@ pub fn write_gguf<S: BuildHasher>(
     InMemory::new(layout, |put| tensors.iter().try_for_each(|tensor| put(tensor.data))).write(path.as_ref())
 }
 
-/// [`write_gguf`] to any writer, from where it stands.
+/// [`write_gguf`] to any writer, from its current position.
 ///
 /// # Errors
 /// As [`write_gguf`].

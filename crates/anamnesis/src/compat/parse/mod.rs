@@ -1,13 +1,13 @@
-//! Headers of tensor files under their known names.
+//! Parsing single files of each format.
 
 mod dtypes;
+mod explain;
 pub mod gguf;
 pub mod gguf_write;
 pub mod npz;
 pub mod pth;
 pub(crate) mod pth_types;
 pub mod safetensors;
-mod taken_for;
 
 pub use crate::catalog::Dtype;
 pub use crate::container::{Format, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits};
@@ -37,7 +37,7 @@ pub use safetensors::{
     parse_safetensors_header_with_limits,
 };
 
-/// Models by their name in a local Ollama store.
+/// Models of a local Ollama store, by name.
 pub mod ollama {
     pub use crate::checkpoint::resolve_ollama_model;
 }

@@ -1,4 +1,4 @@
-//! NPZ archives: arrays with their elements, and summaries.
+//! NPZ archives: arrays with their data, and summaries.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use super::dtypes::format_dtypes;
-use super::taken_for::{explained, told};
+use super::explain::{explain_head, explained};
 use crate::catalog::TargetDtype;
 use crate::container::npy::{Npz, read_arrays};
 use crate::container::{Container, Format, OpenOptions, Opened};
@@ -15,7 +15,7 @@ use crate::inspect::{InspectOptions, InspectSummary, comma_list, format_bytes, s
 use crate::io::{BytesSource, FileSource, LocalReader, ReadAt, Source, read_all, zeroed};
 use crate::limits::{Budget, ParseLimits};
 
-/// Longest array that is read whole, in bytes.
+/// Maximum size of an array that is read.
 pub const NPZ_MAX_ARRAY_BYTES: u64 = 8 << 30;
 
 /// Reads all arrays of an NPZ archive, in C order and little endian.
@@ -28,8 +28,8 @@ pub const NPZ_MAX_ARRAY_BYTES: u64 = 8 << 30;
 /// ```
 ///
 /// # Errors
-/// `Io` where the file cannot be read, `Parse` where it is malformed or damaged, `Unsupported` where an array is of a type
-/// that is no tensor's, `LimitExceeded` where it passes a permanent cap.
+/// `Io` if the file cannot be read, `Parse` if it is malformed or damaged, `Unsupported` if an array's type is not
+/// numeric, `LimitExceeded` if it exceeds a fixed limit.
 pub fn parse_npz(path: impl AsRef<Path>) -> Result<HashMap<String, NpzTensor>> {
     parse_npz_with_limits(path, &ParseLimits::default())
 }
@@ -37,12 +37,12 @@ pub fn parse_npz(path: impl AsRef<Path>) -> Result<HashMap<String, NpzTensor>> {
 /// [`parse_npz`] within limits.
 ///
 /// # Errors
-/// As [`parse_npz`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_npz`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_npz_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<HashMap<String, NpzTensor>> {
     read(Box::new(FileSource::open(path.as_ref())?), limits, &mut Budget::new(limits))
 }
 
-/// [`parse_npz`] of the bytes of a file.
+/// [`parse_npz`] for a file in memory.
 ///
 /// # Errors
 /// As [`parse_npz`].
@@ -50,17 +50,17 @@ pub fn parse_npz_bytes(bytes: Vec<u8>) -> Result<HashMap<String, NpzTensor>> {
     parse_npz_bytes_with_limits(bytes, &ParseLimits::default())
 }
 
-/// [`parse_npz_bytes`] within limits; the whole input counts as one buffer.
+/// [`parse_npz_bytes`] within limits; the input as a whole counts as one buffer.
 ///
 /// # Errors
-/// As [`parse_npz_bytes`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_npz_bytes`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_npz_bytes_with_limits(bytes: Vec<u8>, limits: &ParseLimits) -> Result<HashMap<String, NpzTensor>> {
     let mut budget = Budget::new(limits);
     budget.buffer(bytes.len() as u64, "the input")?;
     read(Box::new(BytesSource(bytes)), limits, &mut budget)
 }
 
-/// [`parse_npz`] of a file that is read to its end.
+/// [`parse_npz`] for a reader, which is read to its end.
 ///
 /// # Errors
 /// As [`parse_npz`].
@@ -71,7 +71,7 @@ pub fn parse_npz_from_reader<R: Read>(reader: R) -> Result<HashMap<String, NpzTe
 /// [`parse_npz_from_reader`] within limits; reading stops one byte after the limit.
 ///
 /// # Errors
-/// As [`parse_npz_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_npz_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_npz_from_reader_with_limits<R: Read>(
     reader: R,
     limits: &ParseLimits,
@@ -85,8 +85,8 @@ fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> R
     let options = OpenOptions::new().with_limits(limits.clone());
     let head = source.head()?;
     let opened = Npz.open(source, 0, &options, budget);
-    let Opened { source, catalog } = opened.map_err(|error| told(error, Format::Npz, &head))?;
-    // All that will be needed is asked for before anything is read.
+    let Opened { source, catalog } = opened.map_err(|error| explain_head(error, Format::Npz, &head))?;
+    // All memory is reserved in the budget before any array is read.
     for (_, tensor) in catalog.iter() {
         let what = format!("array {}", quoted(&tensor.name));
         if tensor.extent.bytes > NPZ_MAX_ARRAY_BYTES {
@@ -97,7 +97,7 @@ fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> R
     }
     let mut arrays = HashMap::with_capacity(catalog.len());
     for (_, tensor) in catalog.iter() {
-        let mut data = room(tensor.extent.bytes, &tensor.name)?;
+        let mut data = zeroed_array(tensor.extent.bytes, &tensor.name)?;
         if !data.is_empty() {
             source.read_at(tensor.extent.offset, &mut data)?;
         }
@@ -107,8 +107,8 @@ fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> R
     Ok(arrays)
 }
 
-/// Memory for an array, asked for first, because a zeroed vector that cannot be had ends the process.
-fn room(bytes: u64, name: &str) -> Result<Vec<u8>> {
+/// Zeroed memory for an array. It is reserved fallibly first, since a failed allocation of a zeroed vector aborts.
+fn zeroed_array(bytes: u64, name: &str) -> Result<Vec<u8>> {
     let none = || AnamnesisError::limit("available_memory", format!("array {} takes {bytes} bytes", quoted(name)));
     let bytes = usize::try_from(bytes).map_err(|_| none())?;
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| none())?;
@@ -126,12 +126,12 @@ pub fn inspect_npz(path: impl AsRef<Path>) -> Result<NpzInspectInfo> {
 /// [`inspect_npz`] for another output type, within limits.
 ///
 /// # Errors
-/// As [`inspect_npz`], and `LimitExceeded` where a limit is passed.
+/// As [`inspect_npz`], and `LimitExceeded` if a limit is exceeded.
 pub fn inspect_npz_with_options(path: impl AsRef<Path>, options: &InspectOptions) -> Result<NpzInspectInfo> {
     inspect(&FileSource::open(path.as_ref())?, options)
 }
 
-/// [`inspect_npz`] of any reader that can seek.
+/// [`inspect_npz`] for a reader with `Seek`.
 ///
 /// # Errors
 /// As [`inspect_npz`].
@@ -142,7 +142,7 @@ pub fn inspect_npz_from_reader<R: Read + Seek>(reader: R) -> Result<NpzInspectIn
 /// [`inspect_npz_from_reader`] for another output type, within limits.
 ///
 /// # Errors
-/// As [`inspect_npz_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`inspect_npz_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn inspect_npz_from_reader_with_options<R: Read + Seek>(
     reader: R,
     options: &InspectOptions,
@@ -185,28 +185,28 @@ format_dtypes! {
     "NPZ", "arrays": NpzDtype { Bool U8 I8 U16 I16 U32 I32 U64 I64 F16 BF16 F32 F64 F8E5M2 F8E4M3 C64 }
 }
 
-/// An array with its elements.
+/// An array with its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NpzTensor {
     /// Its name, without `.npy`.
     pub name: String,
     /// Its shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// The type of its elements.
+    /// Its element type.
     pub dtype: NpzDtype,
-    /// Its elements, C order, little endian.
+    /// Its data, C order, little endian.
     pub data: Vec<u8>,
 }
 
 impl NpzTensor {
-    /// An array of these parts.
+    /// An array of these fields.
     #[must_use]
     pub const fn new(name: String, shape: Vec<usize>, dtype: NpzDtype, data: Vec<u8>) -> Self {
         Self { name, shape, dtype, data }
     }
 }
 
-/// An array without its elements.
+/// An array without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NpzTensorInfo {
@@ -214,9 +214,9 @@ pub struct NpzTensorInfo {
     pub name: String,
     /// Its shape; empty for a scalar.
     pub shape: Vec<usize>,
-    /// The type of its elements.
+    /// Its element type.
     pub dtype: NpzDtype,
-    /// Bytes of its elements.
+    /// Size of its data in bytes.
     pub byte_len: usize,
 }
 
@@ -225,13 +225,13 @@ pub struct NpzTensorInfo {
 #[must_use]
 #[non_exhaustive]
 pub struct NpzInspectInfo {
-    /// The arrays, in the archive's order.
+    /// The arrays, in archive order.
     pub tensors: Vec<NpzTensorInfo>,
-    /// Bytes of all elements.
+    /// Total size of all arrays.
     pub total_bytes: u64,
-    /// The types, in the order they occur.
+    /// The types, in order of first occurrence.
     pub dtypes: Vec<NpzDtype>,
-    /// Bytes of all elements once decoded.
+    /// Total size of all arrays after decoding.
     pub dequantized_size: u64,
     /// The type assumed for decoded weights.
     pub output_dtype: TargetDtype,

@@ -1,4 +1,4 @@
-//! PyTorch files: their tensors in the order of the pickle, and summaries.
+//! PyTorch files: tensors in pickle order, and summaries.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::limits::{Budget, ParseLimits};
 
 pub use super::pth_types::{PthDtype, PthInspectInfo, PthTensor, PthTensorInfo};
 
-/// Opens a PyTorch file: an archive, a legacy stream or a TorchScript archive. Its pickle is read as data; nothing in it is
-/// run. Tensor data is mapped when it is asked for.
+/// Opens a PyTorch file: a ZIP archive, a legacy stream or a TorchScript archive. Its pickle is interpreted as data; no
+/// code is executed. Tensor data is mapped when needed.
 ///
 /// ```no_run
 /// let model = anamnesis::parse_pth("model.pth")?;
@@ -26,8 +26,8 @@ pub use super::pth_types::{PthDtype, PthInspectInfo, PthTensor, PthTensorInfo};
 /// ```
 ///
 /// # Errors
-/// `Io` where the file cannot be read, `Parse` where it is malformed, `DisallowedGlobal` where its pickle refers to code,
-/// `Unsupported` where it holds tensors that are not read, `LimitExceeded` where it passes a permanent cap.
+/// `Io` if the file cannot be read, `Parse` if it is malformed, `DisallowedGlobal` if its pickle refers to code,
+/// `Unsupported` if it has tensors that are not supported, `LimitExceeded` if it exceeds a fixed limit.
 pub fn parse_pth(path: impl AsRef<Path>) -> Result<ParsedPth> {
     parse_pth_with_limits(path, &ParseLimits::default())
 }
@@ -35,12 +35,12 @@ pub fn parse_pth(path: impl AsRef<Path>) -> Result<ParsedPth> {
 /// [`parse_pth`] within limits.
 ///
 /// # Errors
-/// As [`parse_pth`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_pth`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_pth_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<ParsedPth> {
     ParsedPth::read(Box::new(FileSource::open(path.as_ref())?), limits, &mut Budget::new(limits))
 }
 
-/// Takes the bytes of a PyTorch file.
+/// Parses a PyTorch file in memory.
 ///
 /// # Errors
 /// As [`parse_pth`].
@@ -48,17 +48,17 @@ pub fn parse_pth_bytes(bytes: Vec<u8>) -> Result<ParsedPth> {
     parse_pth_bytes_with_limits(bytes, &ParseLimits::default())
 }
 
-/// [`parse_pth_bytes`] within limits; the whole input counts as one buffer.
+/// [`parse_pth_bytes`] within limits; the input as a whole counts as one buffer.
 ///
 /// # Errors
-/// As [`parse_pth_bytes`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_pth_bytes`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_pth_bytes_with_limits(bytes: Vec<u8>, limits: &ParseLimits) -> Result<ParsedPth> {
     let mut budget = Budget::new(limits);
     budget.buffer(bytes.len() as u64, "the input")?;
     ParsedPth::read(Box::new(BytesSource(bytes)), limits, &mut budget)
 }
 
-/// Reads a PyTorch file to its end.
+/// Parses a PyTorch file from a reader, which is read to its end.
 ///
 /// # Errors
 /// As [`parse_pth`].
@@ -69,7 +69,7 @@ pub fn parse_pth_from_reader<R: Read>(reader: R) -> Result<ParsedPth> {
 /// [`parse_pth_from_reader`] within limits; reading stops one byte after the limit.
 ///
 /// # Errors
-/// As [`parse_pth_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_pth_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_pth_from_reader_with_limits<R: Read>(reader: R, limits: &ParseLimits) -> Result<ParsedPth> {
     let limit = limits.max_single_alloc_bytes().min(limits.max_total_bytes());
     let bytes = read_all(reader, &mut Budget::new(limits), limit)?;
@@ -87,7 +87,7 @@ pub fn inspect_pth_from_reader<R: Read + Seek>(reader: R) -> Result<PthInspectIn
 /// [`inspect_pth_from_reader`] for another output type, within limits.
 ///
 /// # Errors
-/// As [`inspect_pth_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`inspect_pth_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn inspect_pth_from_reader_with_options<R: Read + Seek>(
     reader: R,
     options: &InspectOptions,
@@ -106,7 +106,7 @@ pub fn parse_pth_front_matter_from_reader<R: Read + Seek>(reader: R) -> Result<P
 /// [`parse_pth_front_matter_from_reader`] within limits.
 ///
 /// # Errors
-/// As [`parse_pth_front_matter_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_pth_front_matter_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_pth_front_matter_from_reader_with_limits<R: Read + Seek>(
     reader: R,
     limits: &ParseLimits,
@@ -119,7 +119,7 @@ pub fn parse_pth_front_matter_from_reader_with_limits<R: Read + Seek>(
     Ok(PthFrontMatter { tensors, big_endian: front.big_endian })
 }
 
-/// A pickle or an archive of another kind is a format that is not read; text is malformed.
+/// Reads the front matter. A pickle or archive of another kind is `Unsupported`; text is malformed.
 fn read_front(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Front> {
     let front = Front::read(source, &OpenOptions::new(), budget);
     front.map_err(|error| match source.head().map(|head| explain(error, Format::Pth, &head, "")) {
@@ -130,13 +130,13 @@ fn read_front(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Fr
     })
 }
 
-/// What a PyTorch file says before its tensor data.
+/// The part of a PyTorch file before its tensor data.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PthFrontMatter {
-    /// The tensors in the order of the pickle.
+    /// The tensors in pickle order.
     pub tensors: Vec<PthTensorInfo>,
-    /// Whether numbers are stored with their highest byte first.
+    /// Whether the file is big-endian.
     pub big_endian: bool,
 }
 
@@ -155,9 +155,9 @@ impl PthFrontMatter {
 
 /// A parsed PyTorch file.
 pub struct ParsedPth {
-    /// Where the extents of the tensors lead.
+    /// The source that the extents of the tensors refer to.
     pub(crate) source: Box<dyn Source>,
-    /// In the order of the pickle.
+    /// The tensors in pickle order.
     pub(crate) stored: Vec<StoredTensor>,
     big_endian: bool,
     notes: Vec<Note>,
@@ -168,14 +168,14 @@ impl ParsedPth {
     fn read(source: Box<dyn Source>, limits: &ParseLimits, budget: &mut Budget) -> Result<Self> {
         let front = read_front(&*source, budget)?;
         let PthFile { source, tensors: stored, notes, big_endian } = arrange(front, source)?;
-        // Asked here, so that nothing is left to fail later.
+        // Checked here, so that later methods cannot fail.
         for tensor in &stored {
             PthTensorInfo::new(String::new(), Vec::new(), PthDtype::of(tensor.dtype)?, tensor.extent.bytes)?;
         }
         Ok(Self { source, stored, big_endian, notes, limits: limits.clone() })
     }
 
-    /// How many tensors there are.
+    /// The number of tensors.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.stored.len()
@@ -187,13 +187,13 @@ impl ParsedPth {
         self.stored.is_empty()
     }
 
-    /// What is worth knowing about how the file was read, such as what was left out.
+    /// Notes on how the file was read, such as entries that were left out.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// The tensors in the order of the pickle.
+    /// The tensors in pickle order.
     #[must_use]
     pub fn tensor_info(&self) -> Vec<PthTensorInfo> {
         let info = |tensor: &StoredTensor| {
@@ -203,12 +203,12 @@ impl ParsedPth {
         self.stored.iter().filter_map(|tensor| info(tensor).ok()).collect()
     }
 
-    /// The tensors with their bytes, in the order of the pickle. Bytes are borrowed where they lie in the file as they should
-    /// be: contiguous and little endian. They are held against the checksums of the archive, once.
+    /// The tensors with their data, in pickle order. Data is borrowed if it is contiguous and little endian in the
+    /// file. It is checked against the checksums of the archive, once.
     ///
     /// # Errors
-    /// `Io` where the file cannot be mapped, `Parse` where a checksum is not that of the bytes, `LimitExceeded` where the tensors that have to be put together pass the limits
-    /// given at parsing.
+    /// `Io` if the file cannot be mapped, `Parse` if a checksum does not match, `LimitExceeded` if the tensors that
+    /// have to be copied exceed the limits given at parsing.
     pub fn tensors(&self) -> Result<Vec<PthTensor<'_>>> {
         let mut budget = Budget::new(&self.limits);
         let tensor = |stored: &StoredTensor| {
@@ -223,7 +223,7 @@ impl ParsedPth {
         if range.is_empty() {
             return Ok(Cow::Borrowed(&[]));
         }
-        // What is not in the file as it is gets put together in memory.
+        // Data that is not contiguous and little endian in the file is copied.
         if !self.source.is_stored(range.clone()) {
             budget.buffer(stored.extent.bytes, "a tensor")?;
             if usize::try_from(stored.extent.bytes).is_err() {

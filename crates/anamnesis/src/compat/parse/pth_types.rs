@@ -16,7 +16,7 @@ format_dtypes! {
     }
 }
 
-/// A tensor with its bytes: contiguous, in C order, little endian.
+/// A tensor with its data: contiguous, in C order, little endian.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PthTensor<'a> {
@@ -24,21 +24,21 @@ pub struct PthTensor<'a> {
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// The type of its elements.
+    /// Its element type.
     pub dtype: PthDtype,
-    /// Its bytes.
+    /// Its data.
     pub data: Cow<'a, [u8]>,
 }
 
 impl<'a> PthTensor<'a> {
-    /// A tensor of these parts.
+    /// A tensor of these fields.
     #[must_use]
     pub const fn new(name: String, shape: Vec<usize>, dtype: PthDtype, data: Cow<'a, [u8]>) -> Self {
         Self { name, shape, dtype, data }
     }
 }
 
-/// A tensor without its bytes.
+/// A tensor without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PthTensorInfo {
@@ -46,9 +46,9 @@ pub struct PthTensorInfo {
     pub name: String,
     /// Its shape.
     pub shape: Vec<usize>,
-    /// The type of its elements.
+    /// Its element type.
     pub dtype: PthDtype,
-    /// Bytes of the tensor.
+    /// Size of its data in bytes.
     pub byte_len: usize,
 }
 
@@ -65,22 +65,22 @@ impl PthTensorInfo {
 #[must_use]
 #[non_exhaustive]
 pub struct PthInspectInfo {
-    /// Tensors.
+    /// Number of tensors.
     pub tensor_count: usize,
-    /// Bytes of all tensors.
+    /// Total size of all tensors.
     pub total_bytes: u64,
-    /// The types, in the order they occur.
+    /// The types, in order of first occurrence.
     pub dtypes: Vec<PthDtype>,
-    /// Whether numbers are stored with their highest byte first.
+    /// Whether the file is big-endian.
     pub big_endian: bool,
-    /// Bytes of all tensors once converted: the same, as their types are kept.
+    /// Total size of all tensors after conversion: the same, as their types are kept.
     pub dequantized_size: u64,
     /// The type assumed for decoded weights.
     pub output_dtype: TargetDtype,
 }
 
 impl PthInspectInfo {
-    /// The summary of tensors by their types and bytes.
+    /// Summarises tensors by their types and sizes.
     pub(crate) fn of(
         tensors: impl Iterator<Item = (PthDtype, u64)>,
         big_endian: bool,

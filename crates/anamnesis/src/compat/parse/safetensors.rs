@@ -1,9 +1,9 @@
-//! The header of a safetensors file with the role of every tensor.
+//! The header of a safetensors file, with the role of every tensor.
 
 use std::collections::HashMap;
 use std::io::Read;
 
-use super::taken_for::{explained, told};
+use super::explain::{explain_head, explained};
 use crate::catalog::{Catalog, Metadata, Rounding, StoredTensor, TargetDtype, TensorId};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
@@ -25,26 +25,26 @@ pub use crate::scheme::{QuantScheme, TensorRole};
 pub struct TensorEntry {
     /// Its name.
     pub name: String,
-    /// The type of its elements.
+    /// Its element type.
     pub dtype: Dtype,
     /// Its shape.
     pub shape: Vec<usize>,
     /// Its first byte and the byte after its last, relative to the data section.
     pub data_offsets: (usize, usize),
-    /// The part it plays.
+    /// Its role.
     pub role: TensorRole,
-    /// How many values it stands for once decoded, where it can be.
+    /// Number of values after decoding, if it can be decoded.
     values: Option<u64>,
 }
 
 impl TensorEntry {
-    /// Elements as stored.
+    /// Number of stored elements.
     #[must_use]
     pub fn num_elements(&self) -> usize {
         self.shape.iter().fold(1, |product: usize, &dim| product.saturating_mul(dim))
     }
 
-    /// Bytes as stored.
+    /// Size of the stored data in bytes.
     #[must_use]
     pub const fn byte_len(&self) -> usize {
         self.data_offsets.1.saturating_sub(self.data_offsets.0)
@@ -61,7 +61,7 @@ pub struct SafetensorsHeader {
     pub scheme: QuantScheme,
     /// The file's `__metadata__`.
     pub metadata: Option<HashMap<String, String>>,
-    /// Bytes of the JSON; data starts eight bytes later.
+    /// Size of the JSON header in bytes; tensor data starts eight bytes later.
     pub header_size: usize,
     /// Bits and group size of the first GPTQ weight.
     pub gptq_config: Option<GptqConfig>,
@@ -129,17 +129,17 @@ pub struct AwqCompanions<'a> {
 pub struct Bnb4Companions<'a> {
     /// Its scales.
     pub absmax: &'a TensorEntry,
-    /// The values of its codes.
+    /// Its codebook.
     pub quant_map: &'a TensorEntry,
-    /// The scales of its scales.
+    /// The scales of its quantised scales.
     pub nested_absmax: Option<&'a TensorEntry>,
-    /// The values of its quantised scales.
+    /// The codebook of its quantised scales.
     pub nested_quant_map: Option<&'a TensorEntry>,
     /// Its description.
     pub quant_state: Option<&'a TensorEntry>,
 }
 
-/// Iterators over the tensors of one role, and their numbers.
+/// Iterators over the tensors of one role, and their counts.
 macro_rules! roles {
     ($($role:ident: $iterator:ident, $count:ident, $what:literal;)*) => {
         $(
@@ -214,7 +214,7 @@ impl SafetensorsHeader {
         found.ok().map(|index| &self.tensors[index])
     }
 
-    /// The header of an open safetensors checkpoint, classified with its configuration.
+    /// The header of an open safetensors checkpoint, with roles according to its configuration.
     pub(crate) fn of_checkpoint(checkpoint: &Checkpoint) -> Result<Self> {
         let mut prefix = [0; PREFIX_BYTES as usize];
         checkpoint.sources[0].read_at(0, &mut prefix)?;
@@ -233,7 +233,7 @@ impl SafetensorsHeader {
             usize::try_from(value).map_err(|_| AnamnesisError::limit("address_space", format!("offset {value}")))
         };
         let entry = |((_, tensor), row): ((TensorId, &StoredTensor), ClaimedTensor)| -> Result<TensorEntry> {
-            // The length is read anew, and a file may change in between.
+            // The header length is read again, and the file may have changed in between.
             let start = tensor.extent.offset.checked_sub(PREFIX_BYTES).and_then(|start| start.checked_sub(json_bytes));
             let start = start.ok_or_else(|| AnamnesisError::parse("the file changed while it was read"))?;
             Ok(TensorEntry {
@@ -265,7 +265,7 @@ impl SafetensorsHeader {
     }
 }
 
-/// The metadata of a safetensors file, which has strings only.
+/// The metadata of a safetensors file, which has only strings.
 fn texts(metadata: &Metadata) -> HashMap<String, String> {
     metadata.iter().filter_map(|(key, value)| Some((key.clone(), value.as_string()?.to_owned()))).collect()
 }
@@ -282,10 +282,10 @@ impl From<&SafetensorsHeader> for InspectInfo {
     }
 }
 
-/// Parses the header of a whole file in memory; its length must be exactly what the tensors need.
+/// Parses the header of a whole file in memory; the file must end with the last tensor.
 ///
 /// # Errors
-/// `Parse` where anything is malformed, `LimitExceeded` where the header is too long.
+/// `Parse` if anything is malformed, `LimitExceeded` if the header is too long.
 pub fn parse_safetensors_header(buffer: &[u8]) -> Result<SafetensorsHeader> {
     parse_safetensors_header_with_limits(buffer, &ParseLimits::default())
 }
@@ -293,17 +293,17 @@ pub fn parse_safetensors_header(buffer: &[u8]) -> Result<SafetensorsHeader> {
 /// [`parse_safetensors_header`] within limits.
 ///
 /// # Errors
-/// As [`parse_safetensors_header`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_safetensors_header`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_safetensors_header_with_limits(buffer: &[u8], limits: &ParseLimits) -> Result<SafetensorsHeader> {
     let source = BytesSource(buffer);
     let header = read_header(&source, &mut Budget::new(limits));
     SafetensorsHeader::unconfigured(explained(header, Format::Safetensors, &source)?)
 }
 
-/// Parses the header from the start of a stream; the data behind it is neither read nor checked.
+/// Parses the header at the start of a stream; tensor data is neither read nor checked.
 ///
 /// # Errors
-/// As [`parse_safetensors_header`], and `Io` where the stream ends early.
+/// As [`parse_safetensors_header`], and `Io` if the stream ends early.
 pub fn parse_safetensors_header_from_reader<R: Read>(reader: R) -> Result<SafetensorsHeader> {
     parse_safetensors_header_from_reader_with_limits(reader, &ParseLimits::default())
 }
@@ -311,27 +311,29 @@ pub fn parse_safetensors_header_from_reader<R: Read>(reader: R) -> Result<Safete
 /// [`parse_safetensors_header_from_reader`] within limits.
 ///
 /// # Errors
-/// As [`parse_safetensors_header_from_reader`], and `LimitExceeded` where a limit is passed.
+/// As [`parse_safetensors_header_from_reader`], and `LimitExceeded` if a limit is exceeded.
 pub fn parse_safetensors_header_from_reader_with_limits<R: Read>(
     reader: R,
     limits: &ParseLimits,
 ) -> Result<SafetensorsHeader> {
-    let mut reader = Begun { reader, head: Vec::new() };
+    let mut reader = RecordingReader { reader, head: Vec::new() };
     let header = parse_header_prefix(&mut reader, &mut Budget::new(limits));
-    SafetensorsHeader::unconfigured(header.map_err(|error| told(error, Format::Safetensors, &reader.into_head()))?)
+    SafetensorsHeader::unconfigured(
+        header.map_err(|error| explain_head(error, Format::Safetensors, &reader.into_head()))?,
+    )
 }
 
-/// Bytes of a stream that tell what it is.
+/// Number of bytes by which the format of a stream is recognised.
 const HEAD_BYTES: usize = 512;
 
-/// A stream that remembers how it began.
-struct Begun<R> {
+/// A reader that records its first bytes.
+struct RecordingReader<R> {
     reader: R,
     head: Vec<u8>,
 }
 
-impl<R: Read> Begun<R> {
-    /// The first bytes, and more of them where fewer were asked for. A stream that fails now has told all it does.
+impl<R: Read> RecordingReader<R> {
+    /// The first bytes, reading more of them if necessary. If reading fails, the bytes so far have to do.
     fn into_head(self) -> Vec<u8> {
         let Self { reader, mut head } = self;
         let more = HEAD_BYTES.saturating_sub(head.len());
@@ -340,7 +342,7 @@ impl<R: Read> Begun<R> {
     }
 }
 
-impl<R: Read> Read for Begun<R> {
+impl<R: Read> Read for RecordingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let bytes = self.reader.read(buffer)?;
         let more = HEAD_BYTES.saturating_sub(self.head.len());

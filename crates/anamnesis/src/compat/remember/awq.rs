@@ -1,4 +1,4 @@
-//! AWQ weights as slices. Results are `[in, out]`, the orientation of the stored matrix.
+//! AWQ weights as slices. Results are `[in, out]`, as the matrix is stored.
 
 use super::slices::{decode_packed, float_scale};
 use super::{Bf16Out, OutputElement};
@@ -6,13 +6,13 @@ use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::packed::{Grouping, PackedBytes, PackedMatrix, Words, ZeroPoints};
 
-/// Decodes a weight of the GEMM layout: `(code - zero) * scale`.
+/// Decodes a weight in the GEMM layout: `(code - zero) * scale`.
 ///
 /// `qweight` is I32 `[in, out/8]`, `qzeros` I32 `[groups, out/8]`, `scales` `[groups, out]`.
 ///
 /// # Errors
-/// `Unsupported` where `bits` is not 4 or the scale type is not read, `Parse` where lengths and shape disagree.
-#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+/// `Unsupported` if `bits` is not 4 or the scale type is not read, `Parse` if lengths and shape disagree.
+#[allow(clippy::too_many_arguments, reason = "the signature of earlier versions")]
 pub fn dequantize_awq<E: OutputElement>(
     qweight: &[u8],
     scales: &[u8],
@@ -50,7 +50,7 @@ pub fn dequantize_awq<E: OutputElement>(
 ///
 /// # Errors
 /// As [`dequantize_awq`].
-#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+#[allow(clippy::too_many_arguments, reason = "the signature of earlier versions")]
 pub fn dequantize_awq_to_bf16(
     qweight: &[u8],
     scales: &[u8],

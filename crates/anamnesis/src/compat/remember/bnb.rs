@@ -11,7 +11,7 @@ use crate::scheme::bnb::{Bnb4Decoder, BnbInt8Decoder, Nested};
 /// decodes to −0.0.
 ///
 /// # Errors
-/// `Parse` where lengths and sizes disagree or `block_size` is odd, zero, or does not divide `total_elements`.
+/// `Parse` if lengths and sizes disagree or `block_size` is odd, zero, or does not divide `total_elements`.
 pub fn dequantize_bnb4<E: OutputElement>(
     weight: &[u8],
     absmax: &[u8],
@@ -44,7 +44,7 @@ pub fn dequantize_bnb4_to_bf16(
 ///
 /// # Errors
 /// As [`dequantize_bnb4`].
-#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+#[allow(clippy::too_many_arguments, reason = "the signature of earlier versions")]
 pub fn dequantize_bnb4_double_quant<E: OutputElement>(
     weight: &[u8],
     absmax: &[u8],
@@ -68,7 +68,7 @@ pub fn dequantize_bnb4_double_quant<E: OutputElement>(
 ///
 /// # Errors
 /// As [`dequantize_bnb4`].
-#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+#[allow(clippy::too_many_arguments, reason = "the signature of earlier versions")]
 pub fn dequantize_bnb4_double_quant_to_bf16(
     weight: &[u8],
     absmax: &[u8],
@@ -111,7 +111,7 @@ fn decode_four_bit<E: OutputElement>(decoder: Bnb4Decoder, parts: &[&[u8]]) -> R
 /// Decodes an INT8 weight: `(code * scb) * (1/127)`, with `scb` F32 per output.
 ///
 /// # Errors
-/// `Parse` where lengths and shape disagree.
+/// `Parse` if lengths and shape disagree.
 pub fn dequantize_bnb_int8<E: OutputElement>(
     weight: &[u8],
     scb: &[u8],

@@ -1,4 +1,4 @@
-//! FP8 weights as slices: E4M3 codes times scales.
+//! FP8 weights as slices: E4M3 codes multiplied by scales.
 //!
 //! Results are little endian and row-major. Lengths that disagree with the shape are `Parse` errors.
 
@@ -15,7 +15,7 @@ const BLOCK: usize = 128;
 
 /// Decodes a weight with one scale per 128×128 block.
 ///
-/// The grid of scales is row-major with `ceil(rows / 128)` rows; it may have more columns than the weight needs.
+/// The scales are a row-major grid of `ceil(rows / 128)` rows; it may have more columns than the weight needs.
 ///
 /// ```
 /// use anamnesis::{dequantize_fp8, Dtype, F32Out};
@@ -26,7 +26,7 @@ const BLOCK: usize = 128;
 /// ```
 ///
 /// # Errors
-/// `Parse` where lengths, shape or scale type do not go together.
+/// `Parse` if lengths, shape and scale type disagree.
 pub fn dequantize_fp8<E: OutputElement>(
     weight: &[u8],
     scale: &[u8],
@@ -64,10 +64,10 @@ pub fn dequantize_fp8_to_bf16(
     dequantize_fp8::<Bf16Out>(weight, scale, rows, cols, scale_dtype)
 }
 
-/// Decodes a weight with one scale for all of it.
+/// Decodes a weight with one scale for the whole tensor.
 ///
 /// # Errors
-/// `LimitExceeded` where the output does not fit the address space.
+/// `LimitExceeded` if the output exceeds the address space.
 pub fn dequantize_per_tensor_fp8<E: OutputElement>(weight: &[u8], scale: f32) -> Result<Vec<u8>> {
     let grid = Grid::single(weight.len() as u64);
     let decoder = Fp8Decoder::new(Fp8Format::E4m3, grid, Some(ScaleType::F32));
@@ -85,7 +85,7 @@ pub fn dequantize_per_tensor_fp8_to_bf16(weight: &[u8], scale: f32) -> Result<Ve
 /// Decodes a weight with one scale per row.
 ///
 /// # Errors
-/// `Parse` where lengths, shape or scale type do not go together.
+/// `Parse` if lengths, shape and scale type disagree.
 pub fn dequantize_per_channel_fp8<E: OutputElement>(
     weight: &[u8],
     scale: &[u8],

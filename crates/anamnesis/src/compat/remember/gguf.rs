@@ -1,4 +1,4 @@
-//! GGUF files and their blocks: whole files to safetensors, single tensors and slices of blocks to floats.
+//! Decoding GGUF: whole files to safetensors, single tensors and slices of blocks to floats.
 
 use std::path::Path;
 
@@ -18,7 +18,8 @@ use crate::scheme::{self, Context, TileDecoder};
 /// Decodes `n_elements` values of whole blocks, in ggml's own order of operations.
 ///
 /// # Errors
-/// `Parse` where the elements are not whole blocks or `data` is not as long as they need, `Unsupported` for scalar types.
+/// `Parse` if the elements are not whole blocks or `data` has another length than they need, `Unsupported`
+/// for scalar types.
 pub fn dequantize_gguf<E: OutputElement>(data: &[u8], dtype: GgufType, n_elements: usize) -> Result<Vec<u8>> {
     let decoder = block_decoder(data, dtype, n_elements)?;
     decode::<E>(&decoder, n_elements, &[data])
@@ -32,13 +33,13 @@ pub fn dequantize_gguf_to_bf16(data: &[u8], dtype: GgufType, n_elements: usize) 
     dequantize_gguf::<Bf16Out>(data, dtype, n_elements)
 }
 
-/// Longest block of any type in output bytes, as F32.
+/// Maximum output size of one block: the longest block type, as F32.
 const MAX_BLOCK_BYTES: usize = BlockType::MAX_ELEMENTS as usize * 4;
 
-/// Decodes block by block; `sink` gets the output of one block at a time. Nothing is allocated.
+/// Decodes block by block; `sink` is called with the output of each block. Nothing is allocated.
 ///
 /// # Errors
-/// As [`dequantize_gguf`]; an error of `sink` stops the decoding and is returned.
+/// As [`dequantize_gguf`]; an error of `sink` stops decoding and is returned.
 pub fn dequantize_gguf_blocks<E: OutputElement, F: FnMut(&[u8]) -> Result<()>>(
     data: &[u8],
     dtype: GgufType,
@@ -74,7 +75,7 @@ fn block_decoder(data: &[u8], dtype: GgufType, n_elements: usize) -> Result<Ggml
     let Some(Dtype::Block(block)) = dtype.dtype() else {
         return Err(AnamnesisError::unsupported(
             "GGUF",
-            format!("{dtype} is no block type, there is nothing to decode"),
+            format!("{dtype} is not a block type, there is nothing to decode"),
         ));
     };
     let expected = dtype.byte_size_for_n_elements(n_elements as u64)?;
@@ -89,7 +90,7 @@ impl ParsedGguf {
     /// Decodes one tensor to BF16.
     ///
     /// # Errors
-    /// `Unsupported` where its type is a scalar or unknown, `Parse` where it is not a tensor of this file.
+    /// `Unsupported` if its type is a scalar or unknown, `Parse` if it is not a tensor of this file.
     pub fn dequantize_tensor(&self, info: &GgufTensorInfo) -> Result<Vec<u8>> {
         self.dequantize_tensor_as::<Bf16Out>(info)
     }
@@ -120,8 +121,8 @@ impl ParsedGguf {
     /// Writes a safetensors file with all blocks decoded to `target`; scalars keep their type, shapes are row-major.
     ///
     /// # Errors
-    /// `Unsupported` where a tensor's type is not decoded, `Io` where files cannot be read or written. No output is left
-    /// behind then.
+    /// `Unsupported` if a tensor's type is not decoded, `Io` if a file cannot be read or written. No output is
+    /// left behind then.
     pub fn remember(&self, output: impl AsRef<Path>, target: TargetDtype) -> Result<()> {
         self.remember_with_options(output, target, RememberOptions::new())
     }
@@ -143,7 +144,7 @@ impl ParsedGguf {
     /// The bytes that [`remember`](Self::remember) would write.
     ///
     /// # Errors
-    /// As [`remember`](Self::remember), and `LimitExceeded` where the output passes the limits given at parsing.
+    /// As [`remember`](Self::remember), and `LimitExceeded` if the output exceeds the limits given at parsing.
     pub fn remember_to_bytes(&self, target: TargetDtype) -> Result<Vec<u8>> {
         self.remember_to_bytes_with_options(target, RememberOptions::new())
     }

@@ -1,4 +1,4 @@
-//! GPTQ weights as slices. Results are `[in, out]`, the orientation of the stored matrix.
+//! GPTQ weights as slices. Results are `[in, out]`, as the matrix is stored.
 
 use super::slices::{decode_packed, float_scale};
 use super::{Bf16Out, OutputElement};
@@ -6,15 +6,16 @@ use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::packed::{Grouping, PackedBytes, PackedMatrix, Words, ZeroPoints};
 
-/// Decodes a weight of the first GPTQ format: `(code - (zero + 1)) * scale`.
+/// Decodes a weight in the original GPTQ format: `(code - (zero + 1)) * scale`.
 ///
-/// `qweight` is I32 `[in·bits/32, out]`, `qzeros` I32 `[groups, out·bits/32]`, `scales` `[groups, out]`; an input's group
-/// is `g_idx[input]` (I32) where given, else `input / group_size`. A zero point of all ones becomes one past the codes.
+/// `qweight` is I32 `[in·bits/32, out]`, `qzeros` I32 `[groups, out·bits/32]`, `scales` `[groups, out]`; the group of
+/// an input is `g_idx[input]` (I32) if given, else `input / group_size`. A stored zero point of all ones is not wrapped
+/// to 0 by the increment.
 ///
 /// # Errors
-/// `Unsupported` where `bits` is neither 4 nor 8 or the scale type is not read, `Parse` where lengths and shape disagree or
-/// a group index is out of range.
-#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+/// `Unsupported` if `bits` is neither 4 nor 8 or the scale type is not supported, `Parse` if lengths and shape disagree
+/// or a group index is out of range.
+#[allow(clippy::too_many_arguments, reason = "the signature of earlier versions")]
 pub fn dequantize_gptq<E: OutputElement>(
     qweight: &[u8],
     scales: &[u8],
@@ -54,7 +55,7 @@ pub fn dequantize_gptq<E: OutputElement>(
 ///
 /// # Errors
 /// As [`dequantize_gptq`].
-#[allow(clippy::too_many_arguments, reason = "the signature users know")]
+#[allow(clippy::too_many_arguments, reason = "the signature of earlier versions")]
 pub fn dequantize_gptq_to_bf16(
     qweight: &[u8],
     scales: &[u8],

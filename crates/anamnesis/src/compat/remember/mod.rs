@@ -1,4 +1,4 @@
-//! Recovering numbers: whole checkpoints through a plan, and single weights through functions over slices.
+//! Recovering values: whole checkpoints through a plan, and single weights through functions on slices.
 
 pub mod awq;
 pub mod bnb;

@@ -1,4 +1,4 @@
-//! Arrays in memory to safetensors.
+//! Writing arrays from memory to safetensors.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -11,7 +11,7 @@ use crate::error::Result;
 /// Writes arrays as a safetensors file, under the names of the map. The file appears complete or not at all.
 ///
 /// # Errors
-/// `Parse` where an array's bytes are not as many as its shape needs, `Io` where the file cannot be written.
+/// `Parse` if the length of an array disagrees with its shape, `Io` if the file cannot be written.
 pub fn npz_to_safetensors<S: BuildHasher>(
     tensors: &HashMap<String, NpzTensor, S>,
     output: impl AsRef<Path>,

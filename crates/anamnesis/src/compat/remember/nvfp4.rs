@@ -1,4 +1,5 @@
-//! NVFP4 weights as slices, in the layout of ModelOpt: E2M1 codes with an E4M3 scale per 16 values and one F32 scale.
+//! NVFP4 weights as slices, in the layout of ModelOpt: E2M1 codes with an E4M3 scale per 16 values and one
+//! F32 global scale.
 
 use super::slices::{check_len, decode, product};
 use super::{Bf16Out, OutputElement};
@@ -12,7 +13,7 @@ const BLOCK: usize = 16;
 /// Decodes a weight: `code * (block_scale * global_scale)`, the low nibble first.
 ///
 /// # Errors
-/// `Parse` where lengths and shape disagree or 16 does not divide `cols`.
+/// `Parse` if lengths and shape disagree or `cols` is not a multiple of 16.
 pub fn dequantize_nvfp4<E: OutputElement>(
     weight: &[u8],
     block_scales: &[u8],
@@ -47,7 +48,7 @@ pub fn dequantize_nvfp4_to_bf16(
     dequantize_nvfp4::<Bf16Out>(weight, block_scales, global_scale, rows, cols)
 }
 
-/// The decoder of a matrix as ModelOpt stores it: its table has +0 for code 8.
+/// The decoder of a matrix in ModelOpt's layout, whose codebook has +0 for code 8.
 fn decoder(rows: u64, cols: u64) -> Grouped {
     let block = BLOCK as u64;
     Grouped {
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn every_level_gives_the_same_values() {
-        // Every code under every scale, NaN among them.
+        // Every code with every scale, including NaN.
         let blocks = 1324;
         let weight: Vec<u8> = (0..blocks * BLOCK / 2).map(|index| (index * 151 % 256) as u8).collect();
         let scales: Vec<u8> = (0..blocks).map(|index| index as u8).collect();

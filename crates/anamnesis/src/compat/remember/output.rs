@@ -1,4 +1,4 @@
-//! The output types of the slice functions, as types.
+//! The output types of the slice functions, as marker types.
 
 use anamnesis_kernels::chosen::round_slice;
 
@@ -6,14 +6,14 @@ use crate::catalog::{Dtype, TargetDtype};
 use crate::scheme::Context;
 use crate::scheme::coder::rounded;
 
-/// An output type: BF16, F32 or F16. Sealed: these three are all there are.
+/// An output type: BF16, F32 or F16. The trait is sealed.
 pub trait OutputElement: sealed::Sealed {
     /// Bytes per element.
     const BYTES: usize;
-    /// The same type as a stored dtype.
+    /// The same type as a [`Dtype`].
     const DTYPE: Dtype;
 
-    /// Rounds `values` into `out` as little-endian elements; as many as both hold.
+    /// Rounds `values` to little-endian elements in `out`, up to the length of the shorter.
     fn write_scratch(values: &[f32], out: &mut [u8]);
 }
 
@@ -21,11 +21,11 @@ pub trait OutputElement: sealed::Sealed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Bf16Out;
 
-/// F32 output, unrounded.
+/// F32 output, not rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct F32Out;
 
-/// F16 output, rounded to nearest even, too large becomes infinite.
+/// F16 output, rounded to nearest even; overflow becomes infinity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct F16Out;
 

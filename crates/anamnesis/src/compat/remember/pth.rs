@@ -1,4 +1,4 @@
-//! PyTorch files to safetensors, types kept as they are.
+//! Converting PyTorch files to safetensors; types are kept.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ impl ParsedPth {
     /// Writes all tensors to a safetensors file, with their names and types. The file appears complete or not at all.
     ///
     /// # Errors
-    /// `Parse` where two tensors have one name, `Io` where files cannot be read or written.
+    /// `Parse` if two tensors have the same name, `Io` if a file cannot be read or written.
     pub fn to_safetensors(&self, output: impl AsRef<Path>) -> Result<()> {
         let sources = std::slice::from_ref(&self.source);
         write_file(&self.plan()?, sources, output.as_ref(), &RememberOptions::new(), &mut |_| {}).map(drop)
@@ -37,7 +37,8 @@ impl ParsedPth {
     /// The bytes that [`to_safetensors`](Self::to_safetensors) would write.
     ///
     /// # Errors
-    /// As [`to_safetensors`](Self::to_safetensors), and `LimitExceeded` where the output passes the limits given at parsing.
+    /// As [`to_safetensors`](Self::to_safetensors), and `LimitExceeded` if the output exceeds the limits
+    /// given at parsing.
     pub fn to_safetensors_bytes(&self) -> Result<Vec<u8>> {
         let sources = std::slice::from_ref(&self.source);
         to_bytes(&self.plan()?, sources, &self.limits, &RememberOptions::new(), &mut |_| {}).map(|(bytes, _)| bytes)
@@ -47,7 +48,8 @@ impl ParsedPth {
 /// Writes tensors to a safetensors file. The file appears complete or not at all.
 ///
 /// # Errors
-/// `Parse` where two tensors have one name or one has not the bytes its shape needs, `Io` where the file cannot be written.
+/// `Parse` if two tensors have the same name or the length of one disagrees with its shape, `Io` if the file
+/// cannot be written.
 pub fn pth_to_safetensors(tensors: &[PthTensor<'_>], output: impl AsRef<Path>) -> Result<()> {
     in_memory(tensors)?.write(output.as_ref())
 }

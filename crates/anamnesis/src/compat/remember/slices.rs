@@ -1,4 +1,4 @@
-//! Checked sizes and output vectors, shared by the functions that decode slices.
+//! Size checks and output vectors, shared by the functions that decode slices.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::scheme::{Context, ScaleType, TileDecoder};
 
 use super::OutputElement;
 
-/// Refuses a slice that is not as long as the geometry needs; `expected` is `None` where that overflows.
+/// Refuses a slice whose length differs from `expected`, which is `None` if its computation overflows.
 pub(super) fn check_len(what: &str, slice: &[u8], expected: Option<usize>) -> Result<()> {
     match expected {
         Some(expected) if expected == slice.len() => Ok(()),
@@ -22,17 +22,17 @@ pub(super) fn check_len(what: &str, slice: &[u8], expected: Option<usize>) -> Re
     }
 }
 
-/// The product of factors, `None` where it overflows.
+/// The product of factors; `None` if it overflows.
 pub(super) fn product(factors: &[usize]) -> Option<usize> {
     factors.iter().try_fold(1usize, |product, &factor| product.checked_mul(factor))
 }
 
-/// Output bytes that are decoded before they are appended: half of the smallest second-level cache.
+/// Output bytes decoded at a time: half of a small L2 cache.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// A new vector of `elements` values. They are decoded `step` values at a time into a buffer that stays in the caches, and
-/// each piece is appended: the vector's own memory is written once and never cleared. `decode` gets a range of values and the
-/// bytes to fill, and returns how many it wrote.
+/// A new vector of `elements` values. `step` values at a time are decoded into a buffer that stays in the cache and
+/// then appended, so that the memory of the vector is written once and never cleared. `decode` gets a range of values
+/// and the bytes to fill, and returns how many bytes it wrote.
 pub(super) fn filled_once<E: OutputElement>(
     elements: usize,
     step: usize,
@@ -51,7 +51,7 @@ pub(super) fn filled_once<E: OutputElement>(
     Ok(out)
 }
 
-/// The values of a piece, in whole granules.
+/// Number of values per piece, a multiple of the granule.
 pub(super) fn piece<E: OutputElement>(granule: usize) -> usize {
     (PIECE_BYTES / E::BYTES / granule.max(1)).max(1).saturating_mul(granule)
 }
@@ -70,16 +70,16 @@ pub(super) fn decode<E: OutputElement>(decoder: &dyn TileDecoder, elements: usiz
     })
 }
 
-/// The scale types of the packed integer schemes.
+/// The scale type of the packed integer schemes.
 pub(super) fn float_scale(scheme: &str, dtype: Dtype) -> Result<ScaleType> {
     ScaleType::of_float(dtype)
         .ok_or_else(|| AnamnesisError::unsupported(scheme, format!("scales are F32, BF16 or F16, not {dtype}")))
 }
 
-/// Decodes a packed matrix to `[in, out]`; every slice must be as long as the geometry needs.
+/// Decodes a packed matrix to `[in, out]`; the length of every slice is checked against the shape.
 pub(super) fn decode_packed<E: OutputElement>(matrix: &PackedMatrix, stored: PackedBytes<'_>) -> Result<Vec<u8>> {
     let (inputs, outputs, groups) = (matrix.inputs as usize, matrix.outputs as usize, matrix.groups as usize);
-    // Whole words along the packed dimension: the caller has checked that.
+    // The caller has checked that the packed dimension is a whole number of words.
     let packed = |rows: usize| product(&[rows, outputs, matrix.words.bits() as usize]).map(|bits| bits / 8);
     check_len("qweight", stored.codes, packed(inputs))?;
     check_len("scales", stored.scales, product(&[groups, outputs, matrix.scale.bytes() as usize]))?;
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn outputs_of_every_size_are_those_of_one_tile() {
         let decoder = GgmlDecoder::new(BlockType::Q8_0);
-        // Around one piece of BF16 and of F32, and several pieces with a last one that is shorter.
+        // Around one piece of BF16 and of F32, and several pieces with a shorter last one.
         for blocks in [0, 1, 1023, 1024, 2047, 2048, 2049, 40_001] {
             let data: Vec<u8> = (0..34 * blocks).map(|index| (index * 7 % 251) as u8).collect();
             let elements = 32 * blocks;
