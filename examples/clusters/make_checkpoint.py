@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes an FP8 checkpoint of eight shards to try clusters on: make_checkpoint.py DIRECTORY [MEGABYTES_A_SHARD]."""
+"""Writes an FP8 checkpoint of eight shards for trying out clusters: make_checkpoint.py DIRECTORY [MEGABYTES_PER_SHARD]."""
 import json
 import os
 import struct
@@ -9,16 +9,16 @@ SHARDS, ROWS = 8, 4096
 
 
 def shard(path, index, columns):
-    """One weight with a scale for every 128 by 128 values; codes are random, without NaN."""
+    """Writes one weight with a scale per block of 128x128 values; the codes are random, without NaN."""
     name = f"model.layers.{index}.mlp.down_proj.weight"
     scales = [ROWS // 128, columns // 128]
-    bytes_of_scales = scales[0] * scales[1] * 4
+    scale_bytes = scales[0] * scales[1] * 4
     header = {
         name: {"dtype": "F8_E4M3", "shape": [ROWS, columns], "data_offsets": [0, ROWS * columns]},
         name + "_scale_inv": {
             "dtype": "F32",
             "shape": scales,
-            "data_offsets": [ROWS * columns, ROWS * columns + bytes_of_scales],
+            "data_offsets": [ROWS * columns, ROWS * columns + scale_bytes],
         },
     }
     text = json.dumps(header).encode()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Converts a checkpoint with the workers of a Ray cluster: remember_ray.py PARTS MODEL -o OUTPUT [OPTION...].
 
-Model and output lie on a file system that all nodes have. A part that fails, or whose node is lost, is done again by another
-worker; what it had finished stays. AMN names the program where it is not on the path.
+Model and output must be on a file system shared by all nodes. If a part fails or its node is lost, another worker
+retries it; finished shards are kept. Set AMN to the path of the program if it is not on PATH.
 """
 import os
 import subprocess

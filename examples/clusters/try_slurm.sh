@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Starts a Slurm of one node on this machine, converts a checkpoint with it, kills a worker on the way, and verifies the result.
-# Needs Debian's packages slurm-wlm and munge, and to be root: try_slurm.sh [MEGABYTES_A_SHARD]
+# Starts a single-node Slurm cluster on this machine, converts a checkpoint, kills a worker during the run, and verifies
+# the result.
+# Needs Debian's packages slurm-wlm and munge, and root: try_slurm.sh [MEGABYTES_PER_SHARD]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 export AMN=${AMN:-$(command -v amn || echo "$here/../../target/release/amn")}
@@ -11,14 +12,14 @@ stop() {
     for name in slurmd slurmctld munged; do
         [ -f "$work/$name.pid" ] || continue
         pid=$(cat "$work/$name.pid")
-        # They write their state at the end.
+        # The daemons save their state on exit, so wait for them.
         kill "$pid" 2>/dev/null && while kill -0 "$pid" 2>/dev/null; do sleep 0.2; done
     done
     rm -rf "$work"
 }
 trap stop EXIT
 
-# Who talks to whom is settled by a key of its own.
+# A private munge key authenticates the daemons to each other.
 mkdir -m 755 "$work/munge"
 head -c 128 /dev/urandom > "$work/munge.key"
 chmod 400 "$work/munge.key"
@@ -58,7 +59,7 @@ sinfo
 "$here/make_checkpoint.py" "$work/model" "${1:-200}"
 cd "$work"
 job=$(sbatch --parsable --array=1-8 "$here/remember.sbatch" "$work/model" -o "$work/out" --shard-size 100MB)
-# The first worker that is seen dies.
+# Kill the first worker that appears.
 until victim=$(pgrep -f "remember $work/model" | head -n 1) && [ -n "$victim" ]; do sleep 0.05; done
 sleep 0.1
 kill -9 "$victim" && echo "killed worker $victim"
@@ -67,4 +68,4 @@ grep -l Killed remember-*.log || true
 "$AMN" verify "$work/out"
 "$AMN" remember "$work/model" -o "$work/direct" --shard-size 100MB --quiet
 for file in "$work"/direct/*; do cmp "$file" "$work/out/$(basename "$file")"; done
-echo "the same files as without a cluster"
+echo "the files are identical to those written without a cluster"

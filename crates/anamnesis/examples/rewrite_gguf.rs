@@ -1,4 +1,4 @@
-//! Reads a GGUF file and writes it again: the same metadata and tensors, as anamnesis lays them out.
+//! Reads a GGUF file and writes its metadata and tensors to a new file, in the layout of `write_gguf`.
 //!
 //! `cargo run --example rewrite_gguf IN.gguf OUT.gguf`
 

@@ -1,10 +1,10 @@
-//! Decodes a quantised model with anamnesis and hands its weights to candle.
+//! Decodes a quantised model with anamnesis and loads the result into candle tensors.
 //!
 //! ```sh
 //! cargo run --release -- model-fp8.safetensors
 //! ```
 //!
-//! Without an argument it takes the tiny model that `amn demo` uses.
+//! Without an argument, it decodes the tiny model of `amn demo`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use candle_core::{DType, Device, Tensor};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crates/cli/src/demo/model-fp8.safetensors");
 
-/// Values printed of each tensor.
+/// Number of values printed per tensor.
 const SHOWN: usize = 4;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Every tensor of a model, its quantised weights decoded to BF16. Nothing is written to disk.
+/// Loads every tensor of a model, with quantised weights decoded to BF16. Nothing is written to disk.
 fn load(input: &Path) -> Result<Vec<(String, Tensor)>, Box<dyn Error>> {
     let checkpoint = Checkpoint::open(input, &ParseLimits::default())?;
     let plan = checkpoint.plan_selected(TargetDtype::BF16, &Selection::new())?;
