@@ -158,7 +158,7 @@ fn invalid_split_options_are_refused() {
             other => panic!("{:?}", other.map(|bytes| bytes.map(|_| ()))),
         }
     };
-    assert!(refused(&stored(), "safetensors", NINE_TENSORS).contains("only GGUF"));
+    assert!(refused(&stored(), "safetensors", NINE_TENSORS).contains("only a GGUF output"));
     let checkpoint = open(fixture("architectures/llama3"));
     assert!(refused(&checkpoint, "gguf", Split::AsInput).contains("not a split GGUF model"));
     assert!(refused(&stored(), "q4_k_m", NINE_TENSORS).contains("not into one stream"));

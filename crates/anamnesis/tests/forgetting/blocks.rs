@@ -50,7 +50,7 @@ fn blocks_that_already_have_the_target_type_are_copied() {
         let (once, _) = quantised(&model(256), target);
         let (twice, notes) = quantised(&once, target);
         assert!(once == twice, "{target}");
-        assert!(notes.iter().all(|note| !note.contains("quantized already")), "{target}: {notes:?}");
+        assert!(notes.iter().all(|note| !note.contains("already quantized")), "{target}: {notes:?}");
     }
 }
 
@@ -63,8 +63,8 @@ fn quantised_inputs_are_decoded_to_f32_first_with_a_note() {
     let (expected, none) = quantised(&decoded, "q4_k_m");
     let (found, notes) = quantised(&eight, "q4_k_m");
     assert_eq!(values(&found), values(&expected));
-    assert!(none.iter().all(|note| !note.contains("quantized already")), "{none:?}");
-    assert!(notes.iter().any(|note| note.starts_with("2 weights were quantized already")), "{notes:?}");
+    assert!(none.iter().all(|note| !note.contains("already quantized")), "{none:?}");
+    assert!(notes.iter().any(|note| note.starts_with("2 weights are already quantized")), "{notes:?}");
 }
 
 #[test]

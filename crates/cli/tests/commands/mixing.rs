@@ -33,7 +33,7 @@ fn an_impossible_rule_is_reported_by_name() {
         ("nothing", "write GLOB=TARGET"),
         ("=keep", "write GLOB=TARGET"),
         ("*=w5a16", "\"w5a16\" is not a known encoding"),
-        ("*=bnb-nf4", "bnb-nf4 for * beside fp8-channel"),
+        ("*=bnb-nf4", "bnb-nf4 for * in a model of fp8-channel"),
         ("nothing*=keep", "no tensor matches the pattern \"nothing*\""),
     ] {
         let run = folder.amn(&format!("forget plain.safetensors --to fp8-channel --rule {rule}"));

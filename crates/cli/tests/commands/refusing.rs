@@ -61,7 +61,7 @@ fn an_inconsistent_index_is_refused() {
     let mut index = checkpoint::index(&shards());
     index["metadata"]["total_size"] = 1.into();
     fs::write(folder.path(NAME).join(INDEX), index.to_string()).unwrap();
-    refused(&folder, &["the tensors take 1 bytes, they take"]);
+    refused(&folder, &["a total_size of 1 bytes, the tensors take"]);
     let mut index = checkpoint::index(&shards());
     index["weight_map"]["not.there"] = shard_name(1, 2).into();
     fs::write(folder.path(NAME).join(INDEX), index.to_string()).unwrap();
