@@ -33,7 +33,7 @@ const SEARCHES: &str = "encode::ggml::";
 /// Functions that searches may call: the lazy construction of a grid, sorting of a few candidates, an exhaustive
 /// search for ties, a logarithm just below a power of two, the sums of the remaining cuts, and calls through a
 /// register.
-const RARELY_CALLED: [&str; 6] = ["once_lock", "ipnsort", "nearest_of_all", "log2", "iq15cut_m", "calls %r"];
+const RARELY_CALLED: [&str; 6] = ["once_lock", "ipnsort", "nearest_of_all", "log2", "partition_m", "calls %r"];
 
 /// Known exceptions: kernel, fault, reason.
 const KNOWN: [(&str, &str, &str); 3] = [

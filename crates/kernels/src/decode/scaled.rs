@@ -73,9 +73,24 @@ fn body<S: Simd, F: Format8, O: Output>(simd: S, codes: &[u8], scale: f32, out: 
         walk!(O, group in codes => O::look_up(simd, &table, group), out)
     } else if scale.is_nan() {
         // The result does not depend on the code, not even on a NaN code.
-        let words = O::round_products(simd, &[canonical_nan(scale); GROUP]);
-        walk!(O, _group in codes => words, out)
+        fill::<O>(&O::round_products(simd, &[canonical_nan(scale); GROUP]), codes.len(), out)
     } else {
         walk!(O, group in codes => group_words::<S, F, O>(simd, group, scale), out)
     }
+}
+
+/// Repeats a group of words for `elements` elements, and returns the bytes written.
+#[inline(always)]
+fn fill<O: Output>(words: &[O::Word; GROUP], elements: usize, out: &mut [u8]) -> usize {
+    let mut group = [0; 4 * GROUP];
+    let group = &mut group[..GROUP * O::BYTES];
+    O::write(words, group);
+    let written = elements.min(out.len() / O::BYTES) * O::BYTES;
+    let mut chunks = out[..written].chunks_exact_mut(GROUP * O::BYTES);
+    for chunk in &mut chunks {
+        chunk.copy_from_slice(group);
+    }
+    let rest = chunks.into_remainder();
+    rest.copy_from_slice(&group[..rest.len()]);
+    written
 }

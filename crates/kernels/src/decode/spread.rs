@@ -1,4 +1,4 @@
-//! Unpacking of codes to one byte each, for layouts that no [`Packing`](crate::Packing) describes.
+//! Unpacking of codes to one byte each, for layouts that no [`Packing`] describes.
 //!
 //! | kernel | position of code `i` |
 //! |---|---|

@@ -32,8 +32,8 @@ pub(super) fn is_dense(bits: u8, all: &[Packed], known: Option<bool>) -> Result<
         (true, false) => Ok(true),
         (false, true) => Ok(false),
         (true, true) => Err(AnamnesisError::parse(format!(
-            "its codes of {bits} bits may have gaps between them or not: both packings take as many words, and no version \
-             of the library is configured"
+            "its codes of {bits} bits may have gaps between them or not: both packings take as many words, and the \
+             configuration has no version of the library that determines the packing"
         ))),
         (false, false) => Err(AnamnesisError::parse(unfit(bits, all))),
     }
@@ -64,7 +64,7 @@ mod tests {
         assert_eq!((found(7, 4, 1, None), found(5, 7, 2, Some(false))), (Ok(true), Ok(false)));
         assert_eq!((found(3, 100, 10, Some(true)), found(3, 100, 10, Some(false))), (Ok(true), Ok(false)));
         assert_eq!((found(4, 9, 2, None), found(8, 9, 3, Some(false))), (Ok(true), Ok(true)));
-        assert!(found(3, 100, 10, None).unwrap_err().contains("open"));
+        assert!(found(3, 100, 10, None).unwrap_err().contains("gaps between them or not"));
         for (words, known) in [(12, false), (13, true)] {
             assert!(found(3, 128, words, Some(known)).unwrap_err().contains("not packed as the version"));
         }
