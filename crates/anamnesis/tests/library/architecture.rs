@@ -71,7 +71,9 @@ fn every_architecture_of_models_is_in_its_list() {
 }
 
 /// Names of architectures that are also names of other things, by the files that have them in that sense.
-const OTHER_SENSES: [(&str, &[&str]); 5] = [
+const OTHER_SENSES: [(&str, &[&str]); 6] = [
+    // How classes of transformers use their layers, by `model_type`.
+    ("src/scheme/model_class.rs", &["mamba", "falcon_mamba"]),
     // The kinds of vocabularies (`tokenizer.ggml.model`) and pre-tokenizers (`tokenizer.ggml.pre`).
     ("src/architecture/tokenizer/", &["llama", "qwen2", "glm4", "falcon-h1"]),
     ("src/architecture/models/glm4moe.rs", &["glm4"]),
