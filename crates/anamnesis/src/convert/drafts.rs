@@ -1,79 +1,26 @@
 //! Output tensors while they are collected, and the decisions of the quantiser about them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use super::draft::{Content, Draft};
 use super::finished::{Finisher, Outputs};
-use super::rules::Rules;
-use crate::catalog::{Catalog, Metadata, NamePatterns};
-use crate::container::Container;
-use crate::error::{AnamnesisError, Request, Result, quoted};
-use crate::io::Source;
-use crate::pipeline::{Checks, RememberOptions};
-use crate::scheme::{Candidate, Decision, Encoding, Layer, ModelClass, Override, QuantiseOptions, Task};
-
-/// Which weights are quantised, and how.
-pub(crate) struct Quantise<'a> {
-    pub encoding: &'static Encoding,
-    pub options: &'a QuantiseOptions,
-    /// Patterns of weights to quantise and weights to keep.
-    pub chosen: &'a NamePatterns,
-    /// The caller's rules for individual weights.
-    pub rules: &'a Rules,
-    /// Metadata of the input.
-    pub metadata: Option<&'a Metadata>,
-    /// The class of the model.
-    pub class: ModelClass<'a>,
-    pub checks: Checks,
-    /// The container of the output.
-    pub container: &'a dyn Container,
-    /// Whether blocks that are not quantised again stay as they are stored.
-    pub keeps_blocks: bool,
-    /// Whether tensors keep their stored order.
-    pub in_stored_order: bool,
-    /// Files of the input, and the options for reading them while planning.
-    pub sources: &'a [Box<dyn Source>],
-    pub run: &'a RememberOptions,
-}
+use super::output_names::OutputNames;
+use super::quantise::Quantise;
+use crate::catalog::Catalog;
+use crate::error::Result;
+use crate::scheme::{Candidate, Decision, Layer, Override, Task};
 
 /// The outputs of a plan while they are collected.
 pub(super) struct Drafts<'a> {
     catalog: &'a Catalog,
     quantise: Option<&'a Quantise<'a>>,
     drafts: Vec<Draft>,
-    names: Names,
-}
-
-/// Output names, each with the input name of the tensor it belongs to.
-#[derive(Default)]
-pub(super) struct Names(BTreeMap<String, String>);
-
-impl Names {
-    /// Adds an output name and returns it; a duplicate is an error.
-    fn add(&mut self, renamed: String, name: &str) -> Result<String> {
-        match self.0.insert(renamed.clone(), name.to_owned()) {
-            None => Ok(renamed),
-            Some(other) if other == name => {
-                Err(AnamnesisError::parse(format!("two output tensors are named {}", quoted(name))))
-            }
-            Some(other) => Err(Request::SameName { name: renamed, tensors: [other, name.to_owned()] }.into()),
-        }
-    }
-
-    /// Reserves the name of a companion of a quantised weight; a duplicate is an error.
-    pub(super) fn claim(&mut self, name: &str, tensor: &str) -> Result<()> {
-        match self.0.insert(name.to_owned(), tensor.to_owned()) {
-            Some(other) if other != tensor => {
-                Err(Request::SameName { name: name.to_owned(), tensors: [other, tensor.to_owned()] }.into())
-            }
-            _ => Ok(()),
-        }
-    }
+    names: OutputNames,
 }
 
 impl<'a> Drafts<'a> {
     pub(super) fn new(catalog: &'a Catalog, quantise: Option<&'a Quantise<'a>>) -> Self {
-        Self { catalog, quantise, drafts: Vec::new(), names: Names::default() }
+        Self { catalog, quantise, drafts: Vec::new(), names: OutputNames::default() }
     }
 
     /// Adds the output name of a tensor and returns it; a duplicate is an error.

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::draft::{Content, Draft, DraftValues};
-use super::drafts::{Names, Quantise};
+use super::output_names::OutputNames;
 use super::output_tensor::{encoded, output};
+use super::quantise::Quantise;
 use super::repacked::{Input, Repacked, Repacking};
 use super::shared_scales::{SharedScaleSets, sets_with_unequal_scales};
 use super::stats::{ConvertStats, Fate};
@@ -55,7 +56,7 @@ pub(crate) struct FallbackType {
 pub(super) struct Finisher<'a> {
     catalog: &'a Catalog,
     quantise: Option<&'a Quantise<'a>>,
-    names: Names,
+    names: OutputNames,
     /// Sets of weights with a shared global scale that cannot keep their codes.
     unequal_sets: BTreeSet<String>,
     shared_scales: SharedScaleSets,
@@ -66,7 +67,7 @@ impl<'a> Finisher<'a> {
     pub(super) fn new(
         catalog: &'a Catalog,
         quantise: Option<&'a Quantise<'a>>,
-        names: Names,
+        names: OutputNames,
         drafts: &[Draft],
         decisions: &[(Decision, bool)],
     ) -> Result<Self> {

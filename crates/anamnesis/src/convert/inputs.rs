@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::drafts::Quantise;
+use super::quantise::Quantise;
 use crate::architecture::Named;
 use crate::architecture::reshape::Leaf;
 use crate::catalog::{Catalog, Dtype, Selection, TensorId, dtype::elements};

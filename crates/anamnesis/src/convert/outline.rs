@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::drafts::Quantise;
 use super::finished::Outputs;
 use super::inputs::ClaimedCatalog;
 use super::mapped::{MappedOutputs, Model};
@@ -10,6 +9,7 @@ use super::notes::{self, PlanNote};
 use super::options::{Cast, ConvertOptions};
 use super::output_tensor::fit;
 use super::outputs::{OutputRequest, plan_outputs};
+use super::quantise::Quantise;
 use super::split::Split;
 use super::stats::ConvertStats;
 use super::target::ConvertTarget;

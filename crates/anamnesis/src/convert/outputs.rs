@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::draft::{Content, Draft, DraftValues};
-use super::drafts::{Drafts, Quantise};
+use super::drafts::Drafts;
 use super::finished::Outputs;
 use super::inputs::{ClaimedCatalog, InputTensor, SelectedTensors};
 use super::output_tensor::output;
+use super::quantise::Quantise;
 use super::types::{TypedValues, Types, ValueTypes};
 use crate::architecture::Mapped;
 use crate::architecture::reshape::{Built, Leaf, as_blocks, as_values};

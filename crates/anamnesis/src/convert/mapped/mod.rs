@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::drafts::Quantise;
 use super::finished::Outputs;
 use super::inputs::ClaimedCatalog;
 use super::options::ConvertOptions;
 use super::outputs::Planner;
+use super::quantise::Quantise;
 use super::target::ConvertTarget;
 use super::types::Types;
 use crate::architecture::Architecture;
