@@ -18,7 +18,7 @@ pub(crate) fn empty(py: Python<'_>, bytes: u64) -> PyResult<Bound<'_, PyArray1<u
     Ok(array.cast_into()?)
 }
 
-/// The right to write to an array that nobody else has seen yet.
+/// Exclusive access to a new array that is not shared yet.
 pub(crate) fn writable<'py>(array: &Bound<'py, PyArray1<u8>>) -> PyResult<PyReadwriteArray1<'py, u8>> {
     array.try_readwrite().map_err(|_| internal("a new array is in use"))
 }
@@ -47,7 +47,7 @@ impl Aligned {
     pub(crate) fn new(bytes: u64) -> PyResult<Self> {
         let too_large = || PyMemoryError::new_err(format!("{bytes} bytes"));
         let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
-        // An allocation that asks for no alignment can be of fresh pages, which nobody has to set to zero.
+        // Without an alignment, a zeroed allocation may use fresh pages, which need no clearing.
         let room = bytes.checked_add(ALIGNMENT).ok_or_else(too_large)?;
         let layout = Layout::from_size_align(room, 1).map_err(|_| too_large())?;
         // SAFETY: the layout is not empty.
@@ -72,7 +72,7 @@ impl Aligned {
 
 impl Drop for Aligned {
     fn drop(&mut self) {
-        // SAFETY: the block was allocated with this layout, and nobody has it any more.
+        // SAFETY: the block was allocated with this layout, and no reference to it is left.
         unsafe { dealloc(self.block.as_ptr(), self.layout) }
     }
 }

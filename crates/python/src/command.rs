@@ -35,7 +35,7 @@ impl Figures {
 #[pyo3(signature = (arguments, progress=None))]
 pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let (cancel, figures) = (CancelToken::new(), Arc::new(Figures::default()));
-    let tell = {
+    let report = {
         let figures = Arc::clone(&figures);
         Arc::new(move |done, total| figures.set(done, total))
     };
@@ -46,7 +46,7 @@ pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>, progress: Option
         }
         _ => Ok(()),
     };
-    let called = interruptible(py, &cancel, &mut show, || anamnesis_cli::call(&arguments, &cancel, Some(tell)))?;
+    let called = interruptible(py, &cancel, &mut show, || anamnesis_cli::call(&arguments, &cancel, Some(report)))?;
     match called {
         Ok(document) => {
             // Headers and sidecars are not counted on the way.

@@ -6,7 +6,7 @@
 //! | `dltensor_versioned` | `DLManagedTensorVersioned`: version and flags in front | DLPack 1.0 |
 //!
 //! The structures are those of `dlpack.h`. Whoever takes a capsule renames it to `used_…` and calls the deleter when the
-//! memory is no longer needed; a capsule that nobody took calls it itself.
+//! memory is no longer needed; a capsule without a consumer calls it on drop.
 
 use std::ffi::{CStr, c_void};
 

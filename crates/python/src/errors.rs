@@ -21,7 +21,7 @@ pub(crate) fn exception_of(py: Python<'_>, error: &AnamnesisError, raised: &Rais
         _ => None,
     };
     match cause {
-        // KeyboardInterrupt and its kin are nobody's error.
+        // KeyboardInterrupt and other exceptions that are not errors are passed on.
         Some(cause) if !cause.is_instance_of::<PyException>(py) => cause,
         cause => {
             let exception = exception(py, error);

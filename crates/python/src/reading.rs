@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// The reason why a weight has no shape, which decoding it tells.
+/// The error of a weight without a shape: that of decoding it.
 pub(crate) fn without_shape(checkpoint: &Checkpoint, name: &str) -> AnamnesisError {
     let decoded = checkpoint.decode_rows_into(name, 0..0, &mut [], TargetDtype::F32, &RememberOptions::new());
     decoded.err().unwrap_or_else(|| Request::UnknownTensor { name: name.to_owned() }.into())

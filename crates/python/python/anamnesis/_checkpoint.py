@@ -35,7 +35,7 @@ class Checkpoint(MappingABC[str, Tensor]):
 
     def _all(self) -> List[str]:
         if self._names is None or self._native.is_closed:
-            # Where it is closed, this says so.
+            # Raises if the checkpoint is closed.
             self._names = self._native.names()
         return self._names
 

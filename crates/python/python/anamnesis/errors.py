@@ -96,7 +96,7 @@ class DisallowedGlobalError(AnamnesisError, ValueError):
 
 
 class NotAModelError(AnamnesisError, ValueError):
-    """A file that is no model, or not one of the format that its name says."""
+    """A file that is not a model, or not of the format of its extension."""
 
     kind: str = ""
     detail: str = ""
@@ -109,7 +109,7 @@ class NoWeightsError(AnamnesisError, FileNotFoundError):
 
 
 class UndecidedError(AnamnesisError, ValueError):
-    """Something that neither the file nor its configuration says, and that the caller can."""
+    """A property that neither the file nor its configuration defines; the caller can pass it."""
 
     tensor: str = ""
     what: str = ""
@@ -219,7 +219,7 @@ class UnknownPartError(_Missing):
 
 
 class UnknownNameError(RequestError):
-    """A name that stands for nothing, such as that of a target; ``known`` has those that there are."""
+    """An unknown name, such as that of a target; ``known`` lists the valid ones."""
 
     what: str = ""
     name: str = ""
