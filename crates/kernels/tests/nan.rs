@@ -6,7 +6,7 @@ mod naive;
 
 use anamnesis_kernels::*;
 use naive::packed::{code, less, put};
-use naive::{arithmetic, round, scaled_value};
+use naive::{arithmetic, canonical, round, scaled_value};
 
 /// A generator of numbers, most of which are NaN.
 struct Random(u64);
@@ -122,7 +122,7 @@ fn codes_agree<P: Packing, O: Output>() {
                 }
             };
             compare::<O>(&format!("{} with a scale each", P::NAME), 200, twin, |level, out| {
-                affine_codes::<P, O>(level, &packed, &zeros, &scales, out)
+                affine_codes::<P, O>(level, &packed, &canonical(level, &zeros), &canonical(level, &scales), out)
             });
             let twin = |out: &mut [u8]| {
                 for (i, &group) in groups.iter().enumerate() {

@@ -5,6 +5,7 @@
 mod naive;
 
 use anamnesis_kernels::*;
+use naive::canonical;
 use naive::packed::{code, less, put};
 
 /// Lengths around the boundaries of groups, words and blocks.
@@ -216,7 +217,9 @@ fn affine_agrees<P: Packing, O: Output>() {
                     put(O::NAME, less(f32::from(code(P::NAME, &codes, i)), &zeros, i) * scale, i, out);
                 }
             };
-            compare::<O>(P::NAME, length, twin, |level, out| affine_codes::<P, O>(level, &codes, &zeros, &scales, out));
+            compare::<O>(P::NAME, length, twin, |level, out| {
+                affine_codes::<P, O>(level, &codes, &canonical(level, &zeros), &canonical(level, &scales), out)
+            });
         }
     }
 }
@@ -241,6 +244,7 @@ fn fields_agree<O: Output>() {
                     }
                 };
                 compare::<O>(&format!("{bits} bits at {shift}"), length, twin, |level, out| {
+                    let (zeros, scales) = (canonical(level, &zeros), canonical(level, &scales));
                     affine_fields::<O>(level, &words, shift, bits, &zeros, &scales, out)
                 });
             }

@@ -1,7 +1,10 @@
 //! Integer codes with a zero point and a scale for each element: `(code - zero) * scale`.
 //!
 //! The subtraction is rounded to `f32`, then the multiplication, then the result to the output. Without zero points
-//! nothing is subtracted. The kernels differ in the source of codes and operands:
+//! nothing is subtracted. With an operand per element, testing each for NaN would cost more than the arithmetic: callers
+//! make NaNs canonical once, by [`canonical_nans`](crate::canonical_nans), before they use a row of scales many times.
+//!
+//! The kernels differ in the source of codes and operands:
 //!
 //! | kernel | codes | zero points and scales |
 //! |---|---|---|
@@ -18,7 +21,8 @@ use crate::base::simd::Simd;
 use crate::decode::operands::count_nans;
 
 kernel! {
-    /// Decodes `packed` with a zero point and a scale per element and rounds into `out`.
+    /// Decodes `packed` with a zero point and a scale per element and rounds into `out`. NaN operands are
+    /// [canonical](crate::canonical_nans).
     ///
     /// ```
     /// use anamnesis_kernels::{F32, Level, LowNibbles, affine_codes};
@@ -36,7 +40,7 @@ kernel! {
 
 kernel! {
     /// Decodes the field of `bits` bits from bit `shift` of each little-endian word, with a zero point and a scale per
-    /// element, and rounds into `out`.
+    /// element, and rounds into `out`. NaN operands are [canonical](crate::canonical_nans).
     ///
     /// Fields have at most eight bits; bits past the end of the word are zero.
     pub fn affine_fields(
@@ -83,7 +87,7 @@ fn affine(codes: &[f32; GROUP], zeros: &[f32; GROUP], scales: &[f32; GROUP]) -> 
     values
 }
 
-/// The same values, NaN canonical. With a scale per element, a scan for NaN before decoding would cost more than this.
+/// The same values, NaN canonical.
 #[inline(always)]
 fn canonical(values: [f32; GROUP]) -> [f32; GROUP] {
     map!(value in values => canonical_nan(value))
@@ -103,12 +107,12 @@ fn codes_body<S: Simd, P: Packing, O: Output>(
     let elements = P::codes_in(packed.len()).min(scales.len()).min(out.len() / O::BYTES);
     if zeros.is_empty() {
         walk_packed!(P, O, elements, group in packed, scales in scales => {
-            O::round_products(simd, &canonical(affine(&numbers::<S, P>(simd, group), NO_ZEROS, scales)))
+            O::round_products(simd, &affine(&numbers::<S, P>(simd, group), NO_ZEROS, scales))
         }, out)
     } else {
         let elements = elements.min(zeros.len());
         walk_packed!(P, O, elements, group in packed, zeros in zeros, scales in scales => {
-            O::round_products(simd, &canonical(affine(&numbers::<S, P>(simd, group), zeros, scales)))
+            O::round_products(simd, &affine(&numbers::<S, P>(simd, group), zeros, scales))
         }, out)
     }
 }
@@ -129,12 +133,12 @@ fn fields_body<S: Simd, O: Output>(
     let mask = if shift < 32 { (1u32 << bits.min(8)) - 1 } else { 0 };
     if zeros.is_empty() {
         walk!(O, group in words, scales in scales => {
-            O::round_products(simd, &canonical(affine(&simd.fields(group, shift % 32, mask), NO_ZEROS, scales)))
+            O::round_products(simd, &affine(&simd.fields(group, shift % 32, mask), NO_ZEROS, scales))
         }, out)
     } else {
         let words = &words[..words.len().min(zeros.len())];
         walk!(O, group in words, zeros in zeros, scales in scales => {
-            O::round_products(simd, &canonical(affine(&simd.fields(group, shift % 32, mask), zeros, scales)))
+            O::round_products(simd, &affine(&simd.fields(group, shift % 32, mask), zeros, scales))
         }, out)
     }
 }

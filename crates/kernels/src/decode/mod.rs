@@ -37,6 +37,7 @@ pub use block::scaled_block_rows;
 pub use coded::{coded_blocks, ruled_blocks};
 pub use columns::transpose_columns;
 pub use nested::nested_scales;
+pub use operands::canonical_nans;
 pub use rule::{Arithmetic, Formula, Step};
 pub use runs::scaled_runs;
 pub use scaled::{cast, scaled};

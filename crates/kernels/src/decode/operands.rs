@@ -14,6 +14,29 @@ kernel! {
     fn nans(numbers: &[f32]) = count_nans
 }
 
+kernel! {
+    /// Makes every NaN the one that arithmetic yields, so that results do not depend on the order of operands.
+    ///
+    /// Returns the count of numbers.
+    ///
+    /// ```
+    /// use anamnesis_kernels::{Level, canonical_nans};
+    ///
+    /// let mut scales = [0.5, f32::from_bits(0x7F80_0001)];
+    /// assert_eq!(canonical_nans(Level::detect(), &mut scales), 2);
+    /// assert!(scales[0] == 0.5 && scales[1].to_bits() & 0x7FFF_FFFF == 0x7FC0_0000);
+    /// ```
+    pub fn canonical_nans(numbers: &mut [f32]) = canonicalise
+}
+
+#[inline(always)]
+fn canonicalise<S: Simd>(_simd: S, numbers: &mut [f32]) -> usize {
+    for number in numbers.iter_mut() {
+        *number = canonical_nan(*number);
+    }
+    numbers.len()
+}
+
 /// The number of NaNs.
 #[inline(always)]
 pub(crate) fn count_nans<S: Simd>(_simd: S, numbers: &[f32]) -> usize {

@@ -8,7 +8,7 @@
 pub mod encode;
 pub mod packed;
 
-use anamnesis_kernels::{TopExponent, float};
+use anamnesis_kernels::{Level, TopExponent, float};
 
 /// How an eight-bit format lays out its bits and what it does at its ends.
 struct Definition {
@@ -168,4 +168,11 @@ pub fn assert_same_bits(what: &str, width: usize, found: &[u8], portable: &[u8])
     if let Some((i, (found, portable))) = pairs.find(|(_, (found, portable))| found != portable) {
         panic!("{what}, element {i}: {found:02X?}, portable {portable:02X?}");
     }
+}
+
+/// The numbers, with canonical NaNs, as kernels with an operand per element expect them.
+pub fn canonical(level: Level, numbers: &[f32]) -> Vec<f32> {
+    let mut numbers = numbers.to_vec();
+    assert_eq!(anamnesis_kernels::canonical_nans(level, &mut numbers), numbers.len());
+    numbers
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::catalog::Dtype;
 use crate::error::{AnamnesisError, Result};
-use crate::io::{AlignedBuffer, with_capacity};
+use crate::io::with_capacity;
 use crate::scheme::coder::filled;
 use crate::scheme::packed::{PackedBytes, PackedMatrix, RowDecoder, check_group_index};
 use crate::scheme::{Context, ScaleType, TileDecoder};
@@ -27,26 +27,24 @@ pub(super) fn product(factors: &[usize]) -> Option<usize> {
     factors.iter().try_fold(1usize, |product, &factor| product.checked_mul(factor))
 }
 
-/// Output bytes decoded at a time: half of a small L2 cache.
-const PIECE_BYTES: usize = 128 << 10;
+/// Output bytes decoded at a time: a quarter of a small L2 cache, enough to hide the cost of a call.
+const PIECE_BYTES: usize = 64 << 10;
 
-/// A new vector of `elements` values. `step` values at a time are decoded into a buffer that stays in the cache and
-/// then appended, so that the memory of the vector is written once and never cleared. `decode` gets a range of values
-/// and the bytes to fill, and returns how many bytes it wrote.
+/// A new vector of `elements` values, `step` values at a time. A piece is cleared just before it is decoded, while it
+/// is in the cache, so that main memory is written once. `decode` gets a range of values and the bytes to fill, and
+/// returns how many bytes it wrote.
 pub(super) fn filled_once<E: OutputElement>(
     elements: usize,
     step: usize,
     mut decode: impl FnMut(Range<usize>, &mut [u8]) -> Result<usize>,
 ) -> Result<Vec<u8>> {
     let too_many = || AnamnesisError::limit("available_memory", format!("{elements} output values"));
-    let bytes = elements.checked_mul(E::BYTES).ok_or_else(too_many)?;
-    let (mut out, mut buffer) = (with_capacity(bytes), AlignedBuffer::new());
-    let piece = buffer.prefix_mut(step.max(1).saturating_mul(E::BYTES).min(bytes));
+    let mut out = with_capacity(elements.checked_mul(E::BYTES).ok_or_else(too_many)?);
     for start in (0..elements).step_by(step.max(1)) {
         let end = start.saturating_add(step.max(1)).min(elements);
-        let piece = &mut piece[..(end - start) * E::BYTES];
+        out.resize(end * E::BYTES, 0);
+        let piece = &mut out[start * E::BYTES..];
         filled(decode(start..end, piece)?, piece.len())?;
-        out.extend_from_slice(piece);
     }
     Ok(out)
 }

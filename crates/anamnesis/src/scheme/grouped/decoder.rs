@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self as kernels, Packed, Rounded};
+use anamnesis_kernels::{Level, canonical_nans};
 
 use super::{Arithmetic, Formula, GlobalScale, Grouped, Layout, Meaning, Offsets, Scales, Step};
 use crate::catalog::TargetDtype;
@@ -126,6 +126,11 @@ impl Grouped {
             codes
         };
         self.companions(level, &span, &mut inputs, scales, offsets)?;
+        if self.is_per_element() {
+            for operands in [&mut *scales, &mut *offsets] {
+                filled(canonical_nans(level, operands), operands.len())?;
+            }
+        }
         if let Some(stored) = inputs.first() {
             filled(stored.len() / 4, index.len())?;
             for (to, from) in index.iter_mut().zip(stored.as_chunks::<4>().0) {

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::Level;
 use anamnesis_kernels::chosen::{self as kernels, Rounded};
+use anamnesis_kernels::{Level, canonical_nans};
 
 use super::{Grouping, PackedMatrix, Words};
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::rounded;
+use crate::scheme::coder::{filled, rounded};
 
 /// Outputs decoded at a time, so that their zero points and scales stay in the L1 cache.
 const STRIP: usize = 2048;
@@ -23,7 +23,7 @@ pub(crate) struct PackedBytes<'a> {
     pub group_index: Option<&'a [u8]>,
 }
 
-/// Zero points and scales of one group, as floats.
+/// Zero points and scales of one group, as floats. Zero points are integers; a NaN scale is canonical.
 struct GroupRows {
     group: Option<usize>,
     zeros: Vec<f32>,
@@ -46,7 +46,8 @@ impl GroupRows {
         let (zero_bytes, scale_bytes) = (self.zero_words.len(), self.scales.len() * matrix.scale.bytes() as usize);
         let packed = &zeros[group * zero_bytes..(group + 1) * zero_bytes];
         matrix.zeros.unpack(level, matrix.words, packed, &mut self.zero_words, &mut self.zeros)?;
-        matrix.scale.widen(level, &scales[group * scale_bytes..(group + 1) * scale_bytes], &mut self.scales)
+        matrix.scale.widen(level, &scales[group * scale_bytes..(group + 1) * scale_bytes], &mut self.scales)?;
+        filled(canonical_nans(level, &mut self.scales), self.scales.len())
     }
 }
 
