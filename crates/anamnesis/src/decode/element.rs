@@ -1,20 +1,21 @@
 //! The Rust types that values are decoded to.
 
 use crate::catalog::TargetDtype;
+use crate::error::Result;
 
 /// A Rust type that tensors can be decoded to. Rust has no stable half-precision types; use
 /// [`decode_into`](crate::Checkpoint::decode_into) for their bytes.
-pub trait DecodedElement: Sized + sealed::Sealed {
+pub trait DecodedElement: sealed::Sealed {
     /// The type that tensors are decoded to.
     const DTYPE: TargetDtype;
 
-    /// Appends the values in `bytes`, a whole number of them.
+    /// Sets all values to those that `decode` writes as bytes of [`DTYPE`](Self::DTYPE), little endian.
     #[doc(hidden)]
-    fn append(bytes: &[u8], values: &mut Vec<Self>);
+    fn fill(values: &mut [Self], decode: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()>;
 }
 
 mod sealed {
-    pub trait Sealed {}
+    pub trait Sealed: bytemuck::Pod {}
     impl Sealed for f32 {}
     impl Sealed for f64 {}
 }
@@ -22,8 +23,12 @@ mod sealed {
 impl DecodedElement for f32 {
     const DTYPE: TargetDtype = TargetDtype::F32;
 
-    fn append(bytes: &[u8], values: &mut Vec<Self>) {
-        values.extend(bytes.as_chunks::<4>().0.iter().map(|bytes| Self::from_le_bytes(*bytes)));
+    fn fill(values: &mut [Self], decode: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        decode(bytemuck::cast_slice_mut(values))?;
+        for value in values {
+            *value = Self::from_bits(u32::from_le(value.to_bits()));
+        }
+        Ok(())
     }
 }
 
@@ -31,7 +36,37 @@ impl DecodedElement for f32 {
 impl DecodedElement for f64 {
     const DTYPE: TargetDtype = TargetDtype::F32;
 
-    fn append(bytes: &[u8], values: &mut Vec<Self>) {
-        values.extend(bytes.as_chunks::<4>().0.iter().map(|bytes| Self::from(f32::from_le_bytes(*bytes))));
+    fn fill(values: &mut [Self], decode: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+        // Decoded into the second half and widened from the start: no value is overwritten before it is read.
+        let halves: &mut [u32] = bytemuck::cast_slice_mut(values);
+        let count = halves.len() / 2;
+        decode(bytemuck::cast_slice_mut(&mut halves[count..]))?;
+        for index in 0..count {
+            let value = Self::from(f32::from_bits(u32::from_le(halves[count + index])));
+            halves[2 * index..][..2].copy_from_slice(bytemuck::cast_slice(&[value]));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_as_little_endian_and_widened_in_place() {
+        for count in [0, 1, 2, 3, 100] {
+            let numbers: Vec<f32> = (0..count).map(|index| index as f32 - 1.5).collect();
+            let mut decode = |out: &mut [u8]| {
+                let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+                out.copy_from_slice(&bytes);
+                Ok(())
+            };
+            let (mut narrow, mut wide) = (vec![0f32; count], vec![0f64; count]);
+            f32::fill(&mut narrow, &mut decode).unwrap();
+            f64::fill(&mut wide, &mut decode).unwrap();
+            assert_eq!(narrow, numbers);
+            assert_eq!(wide, numbers.iter().copied().map(f64::from).collect::<Vec<_>>());
+        }
     }
 }

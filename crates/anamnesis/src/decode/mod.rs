@@ -5,9 +5,12 @@ mod element;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use crate::catalog::{Dtype, TargetDtype, dtype::elements};
+use bytemuck::Zeroable;
+
+use crate::catalog::{Dtype, StoredTensor, TargetDtype, dtype::elements};
 use crate::checkpoint::Checkpoint;
 use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::io::try_zeroed;
 use crate::limits::Budget;
 use crate::pipeline::{Origin, RememberOptions, Values, decode_in_steps, decode_into, decode_range};
 use crate::scheme::{PlainDecoder, Prepared, Weight};
@@ -30,14 +33,7 @@ impl Checkpoint {
     /// cannot be decoded as a whole is not decoded in part.
     pub fn decode<T: DecodedElement>(&self, name: &str) -> Result<Vec<T>> {
         let (_, values) = self.values(name, T::DTYPE)?;
-        let mut decoded = self.reserve(name, values.elements)?;
-        let options = RememberOptions::new();
-        let mut take = |_, bytes: &[u8]| {
-            T::append(bytes, &mut decoded);
-            Ok(ControlFlow::Continue(()))
-        };
-        decode_in_steps(&values, &self.sources, &options, &mut take).map_err(|error| error.in_tensor(name))?;
-        Ok(decoded)
+        self.decode_values(name, &values, 0..values.elements)
     }
 
     /// Decodes one tensor into `out`, whose length must be exactly that of the values as `dtype`.
@@ -95,11 +91,12 @@ impl Checkpoint {
     /// # Ok::<(), anamnesis::AnamnesisError>(())
     /// ```
     pub fn decoded(&self, dtype: TargetDtype) -> impl Iterator<Item = Result<DecodedTensor>> + '_ {
-        let mut names: Vec<&str> = self.claimed().weights.iter().map(|weight| weight.name.as_str()).collect();
-        names
-            .extend(self.plain().filter(|tensor| PlainDecoder::of(tensor.dtype).is_some()).map(|tensor| &*tensor.name));
-        names.sort_unstable();
-        names.into_iter().map(move |name| self.decode_tensor(name, dtype))
+        let plain = self.plain().filter(|tensor| PlainDecoder::of(tensor.dtype).is_some());
+        let weights = self.claimed().weights.iter();
+        let mut tensors: Vec<Decodable<'_>> =
+            weights.map(Decodable::Weight).chain(plain.map(Decodable::Plain)).collect();
+        tensors.sort_unstable_by_key(|tensor| tensor.name());
+        tensors.into_iter().map(move |tensor| self.decode_tensor(tensor, dtype))
     }
 
     /// The values of some rows of one tensor: the slice `rows` of its first dimension. Only the tiles with these rows
@@ -116,16 +113,7 @@ impl Checkpoint {
     /// As [`decode`](Self::decode), and `Request` if the rows are out of range.
     pub fn decode_rows<T: DecodedElement>(&self, name: &str, rows: Range<usize>) -> Result<Vec<T>> {
         let (shape, values) = self.values(name, T::DTYPE)?;
-        let range = range_of_rows(name, &shape, &rows)?;
-        let bytes = (range.end - range.start).saturating_mul(T::DTYPE.byte_size() as u64);
-        let mut data: Vec<u8> = self.reserve(name, bytes)?;
-        data.resize(bytes as usize, 0);
-        let options = RememberOptions::new();
-        let count = range.end - range.start;
-        decode_range(&values, &self.sources, &options, range, &mut data).map_err(|error| error.in_tensor(name))?;
-        let mut decoded = self.reserve(name, count)?;
-        T::append(&data, &mut decoded);
-        Ok(decoded)
+        self.decode_values(name, &values, range_of_rows(name, &shape, &rows)?)
     }
 
     /// [`decode_rows`](Self::decode_rows) into `out`, whose length must be exactly that of the rows as `dtype`.
@@ -146,40 +134,54 @@ impl Checkpoint {
         decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
     }
 
-    fn decode_tensor(&self, name: &str, dtype: TargetDtype) -> Result<DecodedTensor> {
-        let (shape, values) = self.values(name, dtype)?;
-        let bytes = values.elements.saturating_mul(dtype.byte_size() as u64);
-        let mut data = self.reserve(name, bytes)?;
-        data.resize(bytes as usize, 0);
+    fn decode_values<T: DecodedElement>(&self, name: &str, values: &Values, range: Range<u64>) -> Result<Vec<T>> {
+        let mut decoded = self.room(name, range.end.saturating_sub(range.start))?;
+        let options = RememberOptions::new();
+        T::fill(&mut decoded, &mut |out| decode_range(values, &self.sources, &options, range.clone(), out))
+            .map_err(|error| error.in_tensor(name))?;
+        Ok(decoded)
+    }
+
+    fn decode_tensor(&self, tensor: Decodable<'_>, dtype: TargetDtype) -> Result<DecodedTensor> {
+        let name = tensor.name();
+        self.refuse_problems()?;
+        let (shape, values) = self.values_of(tensor, dtype)?;
+        let mut data = self.room(name, values.elements.saturating_mul(dtype.byte_size() as u64))?;
         let options = RememberOptions::new();
         decode_into(&values, &self.sources, &options, &mut data).map_err(|error| error.in_tensor(name))?;
         Ok(DecodedTensor { name: name.to_owned(), dtype, shape, data })
     }
 
-    /// An empty vector with room for `count` values, within the limits that the checkpoint was opened with.
-    fn reserve<T>(&self, name: &str, count: u64) -> Result<Vec<T>> {
+    /// Memory for `count` values, within the limits that the checkpoint was opened with.
+    fn room<T: Zeroable>(&self, name: &str, count: u64) -> Result<Vec<T>> {
         let bytes = count.saturating_mul(size_of::<T>() as u64);
-        Budget::new(&self.limits).buffer(bytes, &format!("tensor {}", quoted(name)))?;
-        let mut room = Vec::new();
-        let had = usize::try_from(count).ok().filter(|&count| room.try_reserve_exact(count).is_ok());
-        let missing =
-            || AnamnesisError::limit("available_memory", format!("tensor {} takes {bytes} bytes", quoted(name)));
-        had.ok_or_else(missing).map(|_| room)
+        Budget::new(&self.limits).buffer(bytes, "the output").map_err(|error| error.in_tensor(name))?;
+        usize::try_from(count).ok().and_then(try_zeroed).ok_or_else(|| {
+            AnamnesisError::limit("available_memory", format!("tensor {} takes {bytes} bytes", quoted(name)))
+        })
+    }
+
+    /// A checkpoint that cannot be decoded as a whole is not decoded in part.
+    fn refuse_problems(&self) -> Result<()> {
+        self.claimed().problems.first().map_or(Ok(()), |problem| Err(problem.duplicate()))
     }
 
     /// The shape of a tensor and the source of its values.
     fn values(&self, name: &str, dtype: TargetDtype) -> Result<(Vec<usize>, Values)> {
-        let claimed = self.claimed();
-        if let Some(problem) = claimed.problems.first() {
-            return Err(problem.duplicate());
-        }
-        if let Some(weight) = claimed.weight(name) {
-            return self.weight_values(weight, dtype);
-        }
+        self.refuse_problems()?;
+        let plain = || self.plain_tensor(name).map(Decodable::Plain);
+        let found = self.claimed().weight(name).map(Decodable::Weight).or_else(plain);
         let unknown = || AnamnesisError::Request(Request::UnknownTensor { name: name.to_owned() });
-        let tensor = self.plain_tensor(name).ok_or_else(unknown)?;
+        self.values_of(found.ok_or_else(unknown)?, dtype)
+    }
+
+    fn values_of(&self, tensor: Decodable<'_>, dtype: TargetDtype) -> Result<(Vec<usize>, Values)> {
+        let tensor = match tensor {
+            Decodable::Weight(weight) => return self.weight_values(weight, dtype),
+            Decodable::Plain(tensor) => tensor,
+        };
         let decoder = PlainDecoder::of(tensor.dtype).ok_or_else(|| {
-            let why = format!("tensor {} is not made of floats", quoted(name));
+            let why = format!("tensor {} is not made of floats", quoted(&tensor.name));
             AnamnesisError::unsupported(tensor.dtype.to_string(), why)
         })?;
         let values = Values {
@@ -209,6 +211,24 @@ impl Checkpoint {
             origin: Origin::Quantised,
         };
         Ok((shape, values))
+    }
+}
+
+/// A tensor whose values can be asked for.
+#[derive(Clone, Copy)]
+enum Decodable<'a> {
+    /// A quantised weight.
+    Weight(&'a Weight),
+    /// Plain floats.
+    Plain(&'a StoredTensor),
+}
+
+impl<'a> Decodable<'a> {
+    fn name(self) -> &'a str {
+        match self {
+            Self::Weight(weight) => &weight.name,
+            Self::Plain(tensor) => &tensor.name,
+        }
     }
 }
 

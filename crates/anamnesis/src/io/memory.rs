@@ -1,5 +1,8 @@
 //! Memory for large buffers.
 
+use bytemuck::Zeroable;
+use bytemuck::allocation::try_zeroed_slice_box;
+
 /// Allocations of at least this size ask the system for huge pages: with pages of 4 KiB, the page faults of a large output
 /// take longer than filling it.
 const LARGE_BYTES: usize = 4 << 20;
@@ -9,6 +12,13 @@ pub(crate) fn zeroed(bytes: usize) -> Vec<u8> {
     let mut memory = vec![0; bytes];
     prefer_huge_pages(memory.as_mut_ptr(), bytes);
     memory
+}
+
+/// Zeroed values; `None` without memory for them.
+pub(crate) fn try_zeroed<T: Zeroable>(count: usize) -> Option<Vec<T>> {
+    let mut memory: Vec<T> = try_zeroed_slice_box(count).ok()?.into_vec();
+    prefer_huge_pages(memory.as_mut_ptr().cast(), count * size_of::<T>());
+    Some(memory)
 }
 
 /// An empty vector with room for `bytes`.

@@ -15,7 +15,7 @@ pub(crate) mod transaction;
 pub(crate) use arranged::{ArrangedSource, Region};
 pub(crate) use digest::{DigestKind, sha256};
 pub(crate) use file::FileSource;
-pub(crate) use memory::{AlignedBuffer, with_capacity, zeroed};
+pub(crate) use memory::{AlignedBuffer, try_zeroed, with_capacity, zeroed};
 pub(crate) use output::write_all_at;
 pub(crate) use pool::{FilePool, MAX_OPEN_FILES, read_exact_at};
 pub use positioned::PositionedRead;
