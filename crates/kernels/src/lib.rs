@@ -10,6 +10,7 @@
 //! | [`decode`] | codes to values: eight-bit floats, packed integers, ggml blocks |
 //! | [`encode`] | values to codes |
 //! | [`mod@cast`] | conversions between `f32` and other float types |
+//! | [`measure`] | moments, histograms and differences of values |
 //! | [`chosen`] | all of them as plain functions, with formats and outputs as enum values |
 //!
 //! Every level gives the same bits for every input. Arithmetic that yields NaN yields [`float::DEFAULT_NAN`], except
@@ -23,6 +24,7 @@ pub mod cast;
 pub mod chosen;
 pub mod decode;
 pub mod encode;
+pub mod measure;
 
 pub use base::GROUP;
 pub use base::float;
