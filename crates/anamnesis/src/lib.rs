@@ -94,6 +94,7 @@ pub mod error;
 pub mod formats;
 pub mod inspect;
 pub mod limits;
+mod measure;
 mod scan;
 pub mod verify;
 
@@ -120,6 +121,10 @@ pub use inspect::{
 pub use io::PositionedRead;
 pub use io::output::{Existing, free_bytes};
 pub use limits::ParseLimits;
+pub use measure::{
+    BadScales, DiffOptions, DiffOutcome, FiniteStats, Histogram, ModelDiff, ModelStats, TensorDiff, TensorStats,
+    ValueDiff,
+};
 pub use pipeline::{Cores, OnTensor, Progress, RememberOptions};
 pub use quant_config::GptqFormat;
 pub use scan::{

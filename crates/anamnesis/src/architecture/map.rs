@@ -88,14 +88,18 @@ impl Architecture {
         mapper.finish()
     }
 
+    /// Whether rows of the embedding that have no token are left out.
+    pub(crate) fn cuts_to_vocabulary(&self) -> bool {
+        self.rules().any(|rule| rule.changes.contains(&Change::CutToVocabulary))
+    }
+
     /// Refuses a `vocab_size` that is not the number of rows of the embedding.
     pub(crate) fn check_vocabulary(&self, tensors: &[Named<'_>], config: &Config) -> Result<()> {
         let Some(tokens) = config.count(&["vocab_size"])? else { return Ok(()) };
         let is_embedding = |name: &str| self.map_name(name).is_some_and(|name| name == EMBEDDING);
         let embedding = tensors.iter().find(|tensor| is_embedding(tensor.name));
         let rows = embedding.and_then(|tensor| tensor.shape.first()).map_or(0, |&rows| rows as u64);
-        let is_cut = || self.rules().any(|rule| rule.changes.contains(&Change::CutToVocabulary));
-        let fits = tokens == rows || tokens < rows && tokens > 0 && is_cut();
+        let fits = tokens == rows || tokens < rows && tokens > 0 && self.cuts_to_vocabulary();
         if fits && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
             return Ok(());
         }

@@ -148,19 +148,13 @@ impl QuantizationError {
 
     pub(super) fn new(name: &str, distance: &Distance) -> Self {
         let count = distance.values as f64;
-        let energies = (distance.before * distance.after).sqrt();
         Self {
             name: name.to_owned(),
             values: distance.values,
             mean_absolute: distance.absolute / count,
             mean_squared: distance.squared / count,
-            sqnr: if distance.squared == 0.0 {
-                f64::INFINITY
-            } else {
-                10.0 * (distance.before / distance.squared).log10()
-            },
-            // The cosine similarity of two zero vectors is defined as 1 here.
-            cosine: if energies == 0.0 && distance.squared == 0.0 { 1.0 } else { distance.product / energies },
+            sqnr: distance.sqnr(),
+            cosine: distance.cosine(),
         }
     }
 }

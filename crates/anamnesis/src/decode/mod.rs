@@ -195,7 +195,7 @@ impl Checkpoint {
         Ok((tensor.shape.clone(), values))
     }
 
-    fn weight_values(&self, weight: &Weight, dtype: TargetDtype) -> Result<(Vec<usize>, Values)> {
+    pub(crate) fn weight_values(&self, weight: &Weight, dtype: TargetDtype) -> Result<(Vec<usize>, Values)> {
         let Prepared { shape, decoder, .. } = self.prepare(weight)?;
         let elements = elements(&shape).filter(|&elements| dtype.dtype().byte_len(elements).is_some());
         let too_large = || {

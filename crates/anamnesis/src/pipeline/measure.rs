@@ -4,6 +4,7 @@ use crate::error::Result;
 use std::ops::Range;
 
 use crate::scheme::coder::filled;
+use anamnesis_kernels::measure::sum_of_lanes;
 use anamnesis_kernels::{self as kernels, DistanceSums, Level};
 
 /// Sums over values `x` and their decoded encodings `y`.
@@ -28,13 +29,24 @@ pub(crate) struct Distance {
 
 impl Distance {
     /// `after` is little-endian F32.
-    pub(super) fn between(level: Level, before: &[f32], after: &[u8]) -> Result<Self> {
+    pub(crate) fn between(level: Level, before: &[f32], after: &[u8]) -> Result<Self> {
         let mut lanes = DistanceSums::default();
         filled(kernels::add_distance(level, before, after, &mut lanes), before.len())?;
-        let [absolute, squared, before_sum, after_sum, product] = lanes.map(|lanes| lanes.iter().sum());
+        let [absolute, squared, before_sum, after_sum, product] = lanes.map(sum_of_lanes);
         let values = before.len() as u64;
         let (before, after) = (before_sum, after_sum);
         Ok(Self { values, replaced: 0, overflowed: 0, absolute, squared, before, after, product })
+    }
+
+    /// Signal-to-noise ratio in decibels; infinite if there is no difference.
+    pub(crate) fn sqnr(&self) -> f64 {
+        if self.squared == 0.0 { f64::INFINITY } else { 10.0 * (self.before / self.squared).log10() }
+    }
+
+    /// Cosine similarity; that of two zero vectors is defined as 1 here.
+    pub(crate) fn cosine(&self) -> f64 {
+        let energies = (self.before * self.after).sqrt();
+        if energies == 0.0 && self.squared == 0.0 { 1.0 } else { self.product / energies }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {

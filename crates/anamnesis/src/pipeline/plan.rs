@@ -132,6 +132,20 @@ impl Plan {
         Ok(Self { jobs, pieces, total_bytes, deferred })
     }
 
+    /// A plan without a file: the outputs have consecutive offsets, in the given order.
+    pub(crate) fn without_file(planned: Vec<Planned>) -> Self {
+        let (mut offset, mut index) = (0u64, 0);
+        let mut place = |output: OutputTensor| {
+            let placed = PlacedTensor { offset, index, output };
+            offset = offset.saturating_add(placed.output.bytes);
+            index += 1;
+            placed
+        };
+        let mut job = |Planned { outputs, work }| Job { outputs: outputs.into_iter().map(&mut place).collect(), work };
+        let jobs = planned.into_iter().map(&mut job).collect();
+        Self { jobs, pieces: Vec::new(), total_bytes: offset, deferred: None }
+    }
+
     /// Every output tensor with its job.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = (&Job, &PlacedTensor)> {
         self.jobs.iter().flat_map(|job| job.outputs.iter().map(move |placed| (job, placed)))

@@ -2,6 +2,7 @@
 //! of its converter.
 
 mod blocks;
+mod compared;
 mod input_scales;
 mod keys;
 mod restored;
@@ -27,6 +28,7 @@ use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
 use crate::json;
 use blocks::MappedBlocks;
+pub(crate) use compared::GgufValues;
 pub(super) use restored::RestoredOutputs;
 
 /// The file that transformers loads if there is no index: it has the whole model.

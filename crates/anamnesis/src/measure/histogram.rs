@@ -1,0 +1,166 @@
+//! Histograms whose bins are multiples of a power of two, so that they can be built in one pass and merged in any order.
+
+/// The maximum number of bins.
+const BINS: usize = 32;
+
+/// Exponents of F32: the spacing of the smallest numbers.
+const SMALLEST_EXPONENT: i32 = -149;
+/// Bits of an F32 after the first.
+const FRACTION_BITS: i32 = 23;
+
+/// The distribution of the finite values of a tensor. The width of a bin is the smallest power of two for which 32
+/// bins between multiples of the width hold all values, but not less than the spacing of F32 at the largest magnitude.
+/// A value on the border between two bins is in the upper one.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Histogram {
+    exponent: i32,
+    /// The lower border of the first bin, in widths.
+    first: i64,
+    counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// The maximum number of bins.
+    pub const BINS: usize = BINS;
+
+    /// The width of a bin, a power of two.
+    #[must_use]
+    pub fn width(&self) -> f64 {
+        f64::from(self.exponent).exp2()
+    }
+
+    /// The lower border of the first bin.
+    #[must_use]
+    pub fn start(&self) -> f64 {
+        self.first as f64 * self.width()
+    }
+
+    /// The number of values in each bin, from the one of the least value to the one of the greatest; empty if there are
+    /// no finite values.
+    #[must_use]
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// The empty histogram of values between `min` and `max`, and the factor that turns a value into widths.
+    pub(super) fn covering(min: f32, max: f32) -> (Self, f64) {
+        let mut exponent = smallest_exponent(min.abs().max(max.abs()));
+        while widths(max, exponent) - widths(min, exponent) >= BINS as i64 {
+            exponent += 1;
+        }
+        let first = widths(min, exponent);
+        let counts = vec![0; (widths(max, exponent) - first) as usize + 1];
+        (Self { exponent, first, counts }, f64::from(-exponent).exp2())
+    }
+
+    /// The lower border of the first bin, in widths.
+    pub(super) const fn first(&self) -> i64 {
+        self.first
+    }
+
+    /// Adds the numbers of values in each bin.
+    pub(super) fn add_counts(&mut self, counts: &[u32]) {
+        self.counts.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(*count));
+    }
+
+    /// Adds the values of another histogram.
+    pub(super) fn add(&mut self, other: &Self) {
+        if other.counts.is_empty() {
+            return;
+        }
+        if self.counts.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        let mut exponent = self.exponent.max(other.exponent);
+        let (first, last) = loop {
+            let (a, b) = (self.ends(exponent), other.ends(exponent));
+            let (first, last) = (a.0.min(b.0), a.1.max(b.1));
+            if last - first < BINS as i64 {
+                break (first, last);
+            }
+            exponent += 1;
+        };
+        let mut counts = vec![0; (last - first) as usize + 1];
+        for histogram in [&*self, other] {
+            for (bin, count) in (histogram.first..).zip(&histogram.counts) {
+                counts[((bin >> (exponent - histogram.exponent)) - first) as usize] += count;
+            }
+        }
+        *self = Self { exponent, first, counts };
+    }
+
+    /// The first and the last bin, in bins of another width.
+    fn ends(&self, exponent: i32) -> (i64, i64) {
+        let shift = exponent - self.exponent;
+        (self.first >> shift, (self.first + self.counts.len() as i64 - 1) >> shift)
+    }
+}
+
+/// The exponent of the spacing of F32 at a magnitude.
+fn smallest_exponent(magnitude: f32) -> i32 {
+    let exponent = (magnitude.to_bits() >> FRACTION_BITS) as i32;
+    // Subnormal numbers have the spacing of the smallest normal ones.
+    SMALLEST_EXPONENT + exponent.max(1) - 1
+}
+
+/// A value in widths of `2^exponent`, rounded down. Exact, because a width is at least the spacing at `value`'s
+/// magnitude or at a larger one.
+fn widths(value: f32, exponent: i32) -> i64 {
+    (f64::from(value) * f64::from(-exponent).exp2()).floor() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[f32]) -> Histogram {
+        let min = values.iter().copied().fold(f32::INFINITY, f32::min);
+        let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let (mut histogram, scale) = Histogram::covering(min, max);
+        for value in values {
+            let bin = (f64::from(*value) * scale).floor() as i64 - histogram.first;
+            histogram.counts[bin as usize] += 1;
+        }
+        histogram
+    }
+
+    #[test]
+    fn bins_are_as_narrow_as_possible() {
+        let histogram = of(&[0.0, 0.5, 31.0]);
+        assert_eq!((histogram.width(), histogram.start(), histogram.counts.len()), (1.0, 0.0, 32));
+        let histogram = of(&[-0.5, 0.5, 31.0]);
+        assert_eq!((histogram.width(), histogram.start(), histogram.counts.len()), (2.0, -2.0, 17));
+    }
+
+    #[test]
+    fn equal_values_have_one_bin() {
+        for value in [0.0, -0.0, 1.0, -1.5, 3e38, 1e-45] {
+            let histogram = of(&[value; 3]);
+            assert_eq!(histogram.counts, [3]);
+            let value = f64::from(value);
+            assert!((histogram.start()..histogram.start() + histogram.width()).contains(&value), "{value}");
+        }
+    }
+
+    #[test]
+    fn extreme_values_fit() {
+        let histogram = of(&[f32::MIN, f32::MAX, 0.0]);
+        assert_eq!(histogram.counts.iter().sum::<u64>(), 3);
+        assert!(histogram.counts.len() <= BINS);
+    }
+
+    #[test]
+    fn the_order_of_merging_does_not_matter() {
+        let values: Vec<f32> =
+            (0..1000).map(|index| (index as f32 * 0.37).sin() * 10f32.powi(index / 100 - 5)).collect();
+        let whole = of(&values);
+        for size in [1, 7, 250] {
+            let mut forwards = Histogram::default();
+            values.chunks(size).for_each(|chunk| forwards.add(&of(chunk)));
+            let mut backwards = Histogram::default();
+            values.rchunks(size).for_each(|chunk| backwards.add(&of(chunk)));
+            assert_eq!((&forwards, &backwards), (&whole, &whole), "chunks of {size}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Measurements: statistics, differences and hashes of all tensors. The sink at the end of the pipeline measures tiles
+//! instead of writing them.
+
+mod blocks;
+mod diff;
+mod differences;
+mod histogram;
+mod moments;
+mod paired;
+mod scales;
+mod stats;
+mod tensors;
+
+pub use diff::{DiffOptions, DiffOutcome, ModelDiff, TensorDiff, ValueDiff};
+pub use histogram::Histogram;
+pub use stats::{BadScales, FiniteStats, ModelStats, TensorStats};
