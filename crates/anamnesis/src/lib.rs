@@ -15,6 +15,7 @@
 //! | decode all | [`Checkpoint::decoded`], or to a file: [`Checkpoint::plan`] |
 //! | convert | [`Checkpoint::plan_convert`], [`plan_convert_directory`](Checkpoint::plan_convert_directory) |
 //! | quantise | the same, to a [`ConvertTarget`] that [`is_quantized`](ConvertTarget::is_quantized) |
+//! | measure | [`Checkpoint::stats`], [`diff`](Checkpoint::diff), [`hash`](Checkpoint::hash) |
 //! | check | [`verify()`], [`scan()`] |
 //!
 //! List the tensors of a model and their quantisation:
@@ -122,8 +123,8 @@ pub use io::PositionedRead;
 pub use io::output::{Existing, free_bytes};
 pub use limits::ParseLimits;
 pub use measure::{
-    BadScales, DiffOptions, DiffOutcome, FiniteStats, Histogram, ModelDiff, ModelStats, TensorDiff, TensorStats,
-    ValueDiff,
+    BadScales, DiffOptions, DiffOutcome, FiniteStats, HashDifference, HashForm, Histogram, ModelDiff, ModelHash,
+    ModelStats, Sha256Digest, TensorDiff, TensorHash, TensorStats, ValueDiff,
 };
 pub use pipeline::{Cores, OnTensor, Progress, RememberOptions};
 pub use quant_config::GptqFormat;

@@ -84,7 +84,7 @@ impl Histogram {
         let mut counts = vec![0; (last - first) as usize + 1];
         for histogram in [&*self, other] {
             for (bin, count) in (histogram.first..).zip(&histogram.counts) {
-                counts[((bin >> (exponent - histogram.exponent)) - first) as usize] += count;
+                counts[(coarser(bin, exponent - histogram.exponent) - first) as usize] += count;
             }
         }
         *self = Self { exponent, first, counts };
@@ -93,8 +93,13 @@ impl Histogram {
     /// The first and the last bin, in bins of another width.
     fn ends(&self, exponent: i32) -> (i64, i64) {
         let shift = exponent - self.exponent;
-        (self.first >> shift, (self.first + self.counts.len() as i64 - 1) >> shift)
+        (coarser(self.first, shift), coarser(self.first + self.counts.len() as i64 - 1, shift))
     }
+}
+
+/// A bin in bins that are `2^shift` times as wide.
+fn coarser(bin: i64, shift: i32) -> i64 {
+    bin >> shift.clamp(0, 63)
 }
 
 /// The exponent of the spacing of F32 at a magnitude.

@@ -4,7 +4,9 @@
 mod blocks;
 mod diff;
 mod differences;
+mod hash;
 mod histogram;
+mod listing;
 mod moments;
 mod paired;
 mod scales;
@@ -12,5 +14,7 @@ mod stats;
 mod tensors;
 
 pub use diff::{DiffOptions, DiffOutcome, ModelDiff, TensorDiff, ValueDiff};
+pub use hash::{HashForm, ModelHash, Sha256Digest, TensorHash};
 pub use histogram::Histogram;
+pub use listing::HashDifference;
 pub use stats::{BadScales, FiniteStats, ModelStats, TensorStats};

@@ -18,6 +18,8 @@ pub(crate) struct Plan {
     pub(crate) total_bytes: u64,
     /// Headers that contain checksums, written last.
     pub(crate) deferred: Option<Box<dyn DeferredHeaders>>,
+    /// Whether every job is one tile, so that its bytes arrive in order.
+    pub(super) is_ordered: bool,
 }
 
 /// Output tensors that are produced together.
@@ -129,7 +131,7 @@ impl Plan {
             .collect();
         // Sorted by offset, so that a single worker writes sequentially.
         jobs.sort_by_key(|job| job.outputs.first().map_or(0, |first| first.offset));
-        Ok(Self { jobs, pieces, total_bytes, deferred })
+        Ok(Self { jobs, pieces, total_bytes, deferred, is_ordered: false })
     }
 
     /// A plan without a file: the outputs have consecutive offsets, in the given order.
@@ -143,7 +145,12 @@ impl Plan {
         };
         let mut job = |Planned { outputs, work }| Job { outputs: outputs.into_iter().map(&mut place).collect(), work };
         let jobs = planned.into_iter().map(&mut job).collect();
-        Self { jobs, pieces: Vec::new(), total_bytes: offset, deferred: None }
+        Self { jobs, pieces: Vec::new(), total_bytes: offset, deferred: None, is_ordered: false }
+    }
+
+    /// The plan with every job as one tile, so that its bytes arrive in order.
+    pub(crate) fn in_order(self) -> Self {
+        Self { is_ordered: true, ..self }
     }
 
     /// Every output tensor with its job.

@@ -37,7 +37,7 @@ impl Tile {
     }
 }
 
-/// The tiles of a plan in order. A tensor that can only be read sequentially is one tile.
+/// The tiles of a plan in order. A tensor that can only be read sequentially, or must arrive in order, is one tile.
 pub(super) struct Tiles<'a> {
     plan: &'a Plan,
     sources: &'a [Box<dyn Source>],
@@ -60,7 +60,8 @@ impl Iterator for Tiles<'_> {
             let job = self.plan.jobs.get(index)?;
             let TileGeometry { units, step, tile } = TileGeometry::of(job, self.sources);
             let start = self.at;
-            let taken = if is_sequential(job.work.parts(), self.sources) { units } else { tile };
+            let is_whole = self.plan.is_ordered || is_sequential(job.work.parts(), self.sources);
+            let taken = if is_whole { units } else { tile };
             let end = start.saturating_add(taken).min(units);
             (self.job, self.at) = if end == units { (index + 1, 0) } else { (index, end) };
             if start < end {

@@ -9,6 +9,7 @@ mod architecture;
 mod compatible;
 mod digests;
 mod front_door;
+mod hashes;
 mod measure;
 mod packed_slices;
 mod slices;
