@@ -258,6 +258,9 @@ pub(crate) struct InspectArgs {
     #[arg(long, value_name = "TYPE", default_value = "bf16")]
     #[arg(value_parser = named::DTYPES, hide_possible_values = true)]
     pub(crate) to: String,
+    /// The number of tokens to give the memory of the cache for [default: the model's longest context]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) context: Option<u64>,
     /// Print the metadata with types instead: all of it, or the value of KEY
     #[arg(long)]
     pub(crate) metadata: bool,

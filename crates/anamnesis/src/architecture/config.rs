@@ -27,14 +27,20 @@ pub(crate) fn class_of(raw: &Map<String, Value>) -> Option<&str> {
     place.get("architectures")?.as_array()?.first()?.as_str()
 }
 
+/// The members of a configuration, with those of a multimodal model's language model in their place.
+pub(crate) fn flattened(raw: &Map<String, Value>) -> Map<String, Value> {
+    let mut values = raw.clone();
+    let thinker = raw.get("thinker_config").and_then(|thinker| thinker.get("text_config"));
+    for nested in NESTED.iter().filter_map(|key| raw.get(*key)).chain(thinker).filter_map(Value::as_object) {
+        values.extend(nested.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    values
+}
+
 impl Config {
     /// A configuration with the defaults of its class.
     pub(crate) fn new(raw: &Map<String, Value>, defaults: &[ClassDefault]) -> Result<Self> {
-        let mut values = raw.clone();
-        let thinker = raw.get("thinker_config").and_then(|thinker| thinker.get("text_config"));
-        for nested in NESTED.iter().filter_map(|key| raw.get(*key)).chain(thinker).filter_map(Value::as_object) {
-            values.extend(nested.iter().map(|(key, value)| (key.clone(), value.clone())));
-        }
+        let mut values = flattened(raw);
         let set = |values: &Map<String, Value>, key: &str| values.contains_key(key);
         for (key, default) in defaults {
             let value = match default {

@@ -12,7 +12,7 @@ mod complete;
 pub(crate) mod config;
 mod defaults;
 mod gguf;
-mod key;
+pub(crate) mod key;
 mod kind;
 mod map;
 pub(crate) mod metadata_builder;

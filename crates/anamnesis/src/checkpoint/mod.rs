@@ -303,9 +303,19 @@ impl Checkpoint {
         self.sidecars.config()
     }
 
+    /// The text of the model's configuration, `config.json` or the caller's; `None` if there is none or it is too long.
+    pub(crate) fn model_config(&self) -> Option<&[u8]> {
+        self.sidecars.model()
+    }
+
     /// Whether weights are decoded with their library's arithmetic or with a single rounding.
     pub(crate) const fn rounding(&self) -> Rounding {
         self.rounding
+    }
+
+    /// Whether the caller left out tensors.
+    pub(crate) const fn is_partial(&self) -> bool {
+        self.is_partial
     }
 
     /// Where it was opened from.

@@ -12,10 +12,15 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 use crate::quant_config::{DOCUMENTS, GptqFormat, Markers, QuantConfig};
 
+/// Longest configuration that is kept to describe the model: many times that of the largest models.
+const MAX_MODEL_CONFIG_BYTES: usize = 1 << 20;
+
 /// The sidecars that give the tensors of a checkpoint their meaning.
 #[derive(Debug, Default)]
 pub(super) struct Sidecars {
     config: QuantConfig,
+    /// The text of the model's configuration, if it is not longer than [`MAX_MODEL_CONFIG_BYTES`].
+    model: Option<Vec<u8>>,
     /// I/O errors of configuration files that exist but cannot be read.
     unreadable: Vec<AnamnesisError>,
     directory: PathBuf,
@@ -46,18 +51,20 @@ impl Sidecars {
 
     /// Reads the caller's configuration only; no files are looked up.
     pub(super) fn from_options(catalog: &Catalog, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
-        let config = match &options.config {
-            None => QuantConfig::default(),
+        let (config, model) = match &options.config {
+            None => (QuantConfig::default(), None),
             Some(Configuration::Text(text)) => {
                 budget.buffer(text.len() as u64, "the configuration")?;
-                QuantConfig::read_given("the configuration", text.as_bytes())
+                (QuantConfig::read_given("the configuration", text.as_bytes()), Some(text.clone().into_bytes()))
             }
             Some(Configuration::File(path)) => {
                 let text = read_existing(path, MAX_CONFIG_BYTES, Some(budget))?;
-                QuantConfig::read_given(&path.file_name().unwrap_or_default().to_string_lossy(), &text)
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                (QuantConfig::read_given(&name, &text), Some(text))
             }
         };
-        let given = Self { config: config.with_gptq_format(options.gptq_format), ..Self::default() };
+        let model = model.filter(|text| text.len() <= MAX_MODEL_CONFIG_BYTES);
+        let given = Self { config: config.with_gptq_format(options.gptq_format), model, ..Self::default() };
         Ok(given.within_matching_limit(catalog))
     }
 
@@ -77,9 +84,11 @@ impl Sidecars {
                 Err(error) => return Err(error),
             }
         }
-        let documents = documents.iter().map(|(name, text)| (*name, text.as_slice()));
-        let config = QuantConfig::read(documents).with_gptq_format(options.gptq_format);
-        Ok(Self { config, unreadable, ..Self::default() })
+        let texts = documents.iter().map(|(name, text)| (*name, text.as_slice()));
+        let config = QuantConfig::read(texts).with_gptq_format(options.gptq_format);
+        let is_model = |(name, text): &(&str, Vec<u8>)| *name == DOCUMENTS[0] && text.len() <= MAX_MODEL_CONFIG_BYTES;
+        let model = documents.into_iter().find(is_model).map(|(_, text)| text);
+        Ok(Self { config, model, unreadable, ..Self::default() })
     }
 
     /// Adds the quantisation markers found in the weight files.
@@ -92,6 +101,11 @@ impl Sidecars {
     /// Overrides the format of GPTQ zero points.
     pub(super) fn set_gptq_format(&mut self, format: GptqFormat) {
         self.config = std::mem::take(&mut self.config).with_gptq_format(Some(format));
+    }
+
+    /// The text of the model's configuration.
+    pub(super) fn model(&self) -> Option<&[u8]> {
+        self.model.as_deref()
     }
 
     pub(super) fn config(&self) -> &QuantConfig {

@@ -1,6 +1,13 @@
 //! Summaries of checkpoints as plain data, which the front ends print.
 
+mod cache;
+mod contents;
 mod info;
+mod model;
+mod names;
+mod overview;
+mod parameters;
+mod settings;
 
 use std::fmt;
 
@@ -12,8 +19,13 @@ use crate::checkpoint::Checkpoint;
 use crate::limits::ParseLimits;
 use crate::scheme::{Coding, QuantScheme, TensorRole, Weight};
 
+pub use cache::{AttentionKind, Cache, CacheLayers, UnknownCache};
+pub use contents::{ContentTensor, Contents, StorageKind};
 pub(crate) use info::sealed;
 pub use info::{InspectInfo, InspectSummary, SchemeSummary};
+pub use model::ModelFacts;
+pub use overview::{Overview, OverviewWarning};
+pub use parameters::Parameters;
 
 impl Checkpoint {
     /// Sizes, schemes and counts, without further reads.

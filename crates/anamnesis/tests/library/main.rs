@@ -10,6 +10,7 @@ mod compatible;
 mod digests;
 mod front_door;
 mod hashes;
+mod inspecting;
 mod measure;
 mod packed_slices;
 mod slices;

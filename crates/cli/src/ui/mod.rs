@@ -1,5 +1,6 @@
 //! Presentation of results, progress and failures.
 
+pub(crate) mod bars;
 pub(crate) mod json;
 mod printer;
 mod progress;

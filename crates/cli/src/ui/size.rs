@@ -26,6 +26,19 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
+/// Units of printed counts, each 1000 times the previous one.
+const COUNTED: [&str; 6] = ["K", "M", "B", "T", "Qa", "Qi"];
+
+/// Formats a count with three significant digits: `999`, `4.77 M`, `8.03 B`.
+pub(crate) fn count(count: u64) -> String {
+    let text = size(count);
+    let unit = PRINTED.iter().zip(COUNTED).find_map(|(unit, name)| Some((text.strip_suffix(unit)?, name)));
+    match unit {
+        Some((number, name)) => format!("{number}{name}"),
+        None => count.to_string(),
+    }
+}
+
 /// Bytes per unit, by its name in lower case.
 const TYPED: [(&str, u64); 14] = [
     ("kib", 1 << 10),
@@ -97,6 +110,15 @@ mod tests {
         ];
         for (bytes, text) in cases {
             assert_eq!(size(bytes), text, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn counts_have_letters_for_their_thousands() {
+        for (number, text) in
+            [(0, "0"), (999, "999"), (1_000, "1.00 K"), (8_030_261_248, "8.03 B"), (u64::MAX, "18.4 Qi")]
+        {
+            assert_eq!(count(number), text, "{number}");
         }
     }
 

@@ -39,6 +39,11 @@ impl Style {
         self.apply(console::Style::new().dim(), text)
     }
 
+    /// Bars and other marks of size.
+    pub(crate) fn bar(self, text: &str) -> impl Display {
+        self.apply(console::Style::new().cyan(), text)
+    }
+
     fn apply(self, style: console::Style, text: &str) -> impl Display {
         style.force_styling(self.is_coloured).apply_to(text.to_owned())
     }

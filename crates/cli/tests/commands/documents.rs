@@ -13,7 +13,7 @@ use crate::{samples, snapshots};
 fn lines(command: &str) -> Vec<String> {
     let lines: &[&str] = match command {
         "parse" => &["parse model.gguf --list", "parse model-fp8.safetensors", "parse DIRECTORY -l"],
-        "inspect" => &["inspect model.gguf --metadata", "inspect DIRECTORY", "inspect arrays.npz"],
+        "inspect" => &["inspect model.gguf --metadata", "inspect DIRECTORY", "inspect Tiny-Llama"],
         "remember" => &[
             "remember model-fp8.safetensors",
             "remember model-fp8.safetensors --dry-run",

@@ -53,10 +53,12 @@ Dtypes:      Q6_K, Q4_K, Q8_0, IQ4_NL, MXFP4, F32, F16
 Alignment:   32 bytes
 ";
     let folder = folder();
-    assert_eq!(folder.amn("inspect model.gguf").ok(), wanted);
+    let text = folder.amn("inspect model.gguf").ok();
+    assert!(text.starts_with(wanted), "{text}");
     assert!(folder.amn("inspect model.gguf --to f32").ok().contains("Dequantized: 8.69 KB (F32)"));
     // A directory with one model is treated like that model.
-    assert_eq!(folder.amn("inspect .").ok(), wanted);
+    let text = folder.amn("inspect .").ok();
+    assert!(text.starts_with(wanted), "{text}");
 }
 
 #[test]
@@ -151,7 +153,7 @@ fn big_endian_files_are_marked_and_decoded_alike() {
     let folder = Folder::empty();
     fs::copy(fixture("big_endian.gguf"), folder.path("big.gguf")).unwrap();
     assert!(folder.amn("parse big.gguf").ok().contains("  Byte order: big-endian\n"));
-    assert!(folder.amn("inspect big.gguf").ok().ends_with("Byte order:  big-endian\n"));
+    assert!(folder.amn("inspect big.gguf").ok().contains("\nByte order:  big-endian\n"));
     assert!(folder.amn("remember big.gguf").ok().contains("  22 dequantized to BF16, 8 passed through\n"));
 }
 
@@ -202,7 +204,7 @@ fn a_split_model_becomes_one_file() {
     assert!(folder.amn(&format!("parse {part} --only-this-file")).ok().contains("  Tensors:    1\n"));
     for path in [".", "m-00002-of-00002.gguf"] {
         let text = folder.amn(&format!("inspect {path}")).ok();
-        assert!(text.contains("Tensors:     2\n") && text.ends_with("Files:       2 (.)\n"), "{text}");
+        assert!(text.contains("Tensors:     2\n") && text.contains("\nFiles:       2 (.)\n"), "{text}");
     }
     let text = folder.amn("remember m-00002-of-00002.gguf").ok();
     assert!(text.starts_with("Converting m-00002-of-00002.gguf → m.safetensors\n  2 tensors\n"), "{text}");

@@ -2,7 +2,8 @@
 //!
 //! A line that starts with `$ amn ` is a command; the lines up to the next one are its output, standard output before
 //! standard error. A line `...` matches any lines. A command without output is only run. In snapshots, `\$ ` at the
-//! start of a line is output too. Commands succeed unless their output has a line that starts with `error: `.
+//! start of a line is output too, `␛` is an escape character, and a comment `# COLUMNS=80` sets the width. Commands
+//! succeed unless their output has a line that starts with `error: `.
 //!
 //! With `AMN_UPDATE=1` in the environment, outputs are rewritten instead of checked.
 
@@ -104,7 +105,13 @@ fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
     for name in ["HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "NO_COLOR", "AMN_CPU", "COLUMNS"] {
         command.env_remove(name);
     }
+    for name in ["LC_ALL", "LC_CTYPE", "LANG"] {
+        command.env_remove(name);
+    }
     command.env("HOME", folder.root()).env("TMPDIR", folder.root());
+    if let Some((_, columns)) = line.split_once("# COLUMNS=") {
+        command.env("COLUMNS", columns.trim());
+    }
     let run = Run::of(command.output().unwrap());
     let pretty = |text: &str| match serde_json::from_str::<serde_json::Value>(text) {
         Ok(document) if kind == Kind::Snapshot => serde_json::to_string_pretty(&document).unwrap() + "\n",
@@ -120,6 +127,7 @@ fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
         text = text
             .lines()
             .map(|line| if line.starts_with("$ ") { format!("\\{line}\n") } else { format!("{line}\n") })
+            .map(|line| line.replace('\u{1b}', "␛"))
             .collect();
     }
     Output { text: text.trim_end().to_owned(), code: run.code }

@@ -1,6 +1,7 @@
-//! `inspect`: shows how a model is quantised, its decoded size and its metadata.
+//! `inspect`: shows what a model is, how it is quantised, its decoded size, the memory to run it, and its metadata.
 
 mod metadata;
+mod overview;
 
 use anamnesis::error::printable;
 use anamnesis::{Checkpoint, InspectInfo, InspectOptions, QuantScheme, SchemeSummary};
@@ -8,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::described::Described;
 use super::{MAX_NOTE_CHARS, counted, counts, notes, open, patterns, shown, to};
+use overview::First;
+
 use crate::args::InspectArgs;
 use crate::exit::Failure;
 use crate::ui::{Printer, json::strings, size};
@@ -20,7 +23,12 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
     let entries = args.metadata.then(|| metadata::entries(&checkpoint, key)).transpose()?;
     match &entries {
         Some(entries) => metadata::print(entries, key, printer)?,
-        None => summary(&checkpoint, &info, printer)?,
+        None => {
+            summary(&checkpoint, &info, printer)?;
+            if !printer.is_json() {
+                First::of(&checkpoint, &info, args.context).print(printer)?;
+            }
+        }
     }
     if printer.is_json() {
         let mut document = counts(&args.input.path, &checkpoint, &info);
@@ -31,6 +39,7 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
         document["config"] = strings(&checkpoint.evidence());
         document["odd"] = strings(&checkpoint.oddities());
         document["problems"] = strings(&info.problems);
+        First::of(&checkpoint, &info, args.context).add_to(&mut document);
         if let Some(entries) = entries {
             document["metadata"] = metadata::document(&entries);
         }

@@ -67,7 +67,7 @@ pub(super) fn run(
 }
 
 /// The default output: an input of another format keeps its stem, one of the same gets the type as a suffix.
-fn default_output(checkpoint: &Checkpoint, target: TargetDtype) -> Result<PathBuf, Failure> {
+pub(super) fn default_output(checkpoint: &Checkpoint, target: TargetDtype) -> Result<PathBuf, Failure> {
     let named = output_path::named_after(checkpoint)?;
     Ok(match checkpoint.format() {
         // A file of a store has no name of its own.

@@ -3,12 +3,14 @@
 mod directory;
 mod file;
 
+use std::path::PathBuf;
+
 use anamnesis::{
     Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Format, InspectOptions, TargetDtype,
 };
 
 use super::writing::{self, becomes_directory, prepare_output, refuse_directory_options};
-use super::{open, shown, to};
+use super::{open, output_path, shown, to};
 use crate::args::RememberArgs;
 use crate::exit::Failure;
 use crate::ui::Printer;
@@ -43,6 +45,14 @@ pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Resu
     };
     refuse_directory_options(&args.write, &why)?;
     file::run(args, &checkpoint, &info, &options, printer)
+}
+
+/// The default output of a checkpoint; `None` if it has no name to call the output by.
+pub(super) fn default_output(checkpoint: &Checkpoint, target: TargetDtype) -> Option<PathBuf> {
+    match checkpoint.directory().is_some() && !checkpoint.format().parts_are_one_file() {
+        true => output_path::directory(checkpoint, &target.to_string().to_ascii_lowercase()).ok(),
+        false => file::default_output(checkpoint, target).ok(),
+    }
 }
 
 /// The requested conversion options.
