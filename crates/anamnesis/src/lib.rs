@@ -117,9 +117,9 @@ pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
 };
 pub use inspect::{
-    AttentionKind, Cache, CacheLayers, ContentTensor, Contents, InspectInfo, InspectOptions, InspectSummary,
-    ModelFacts, Overview, OverviewWarning, Parameters, SchemeSummary, StorageKind, TensorSummary, UnknownCache,
-    WeightSummary, format_bytes,
+    AttentionKind, Cache, CacheLayers, ContentTensor, Contents, FoldedTensors, InspectInfo, InspectOptions,
+    InspectSummary, ModelFacts, Overview, OverviewWarning, Parameters, SchemeSummary, StorageKind, TensorSummary,
+    UnknownCache, WeightSummary, format_bytes,
 };
 pub use io::PositionedRead;
 pub use io::output::{Existing, free_bytes};

@@ -78,6 +78,8 @@ pub(crate) enum Command {
     /// Show how a model is quantised, and its decoded size
     #[command(alias = "info")]
     Inspect(InspectArgs),
+    /// Show the tensors of a model with their names folded
+    Tree(TreeArgs),
     /// Decode a quantised model to plain floats
     #[command(alias = "dequantize")]
     Remember(RememberArgs),
@@ -271,6 +273,34 @@ pub(crate) struct InspectArgs {
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = TREE_AFTER_HELP)]
+pub(crate) struct TreeArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Cut names after so many pieces, not counting numbers
+    #[arg(long, value_name = "PIECES", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) depth: Option<u32>,
+    /// Sort by name, by size (largest first) or by count (most first)
+    #[arg(long, value_name = "BY", default_value = "name", hide_possible_values = true)]
+    pub(crate) sort: TreeOrder,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
+}
+
+/// An order of folded tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TreeOrder {
+    Name,
+    Size,
+    Count,
+}
+
+const TREE_AFTER_HELP: &str = "\
+Tensors of the same shape and type share a line: [0-31] are the numbers that
+occur, {gate,up} the alternatives. A name whose shape or type differs in some
+layers has its odd ones listed apart.";
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {

@@ -2,6 +2,7 @@
 
 mod cache;
 mod contents;
+mod folding;
 mod info;
 mod model;
 mod names;
@@ -21,6 +22,7 @@ use crate::scheme::{Coding, QuantScheme, TensorRole, Weight};
 
 pub use cache::{AttentionKind, Cache, CacheLayers, UnknownCache};
 pub use contents::{ContentTensor, Contents, StorageKind};
+pub use folding::FoldedTensors;
 pub(crate) use info::sealed;
 pub use info::{InspectInfo, InspectSummary, SchemeSummary};
 pub use model::ModelFacts;

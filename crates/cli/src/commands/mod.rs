@@ -16,6 +16,7 @@ mod remedy;
 mod remember;
 mod scan;
 mod to;
+mod tree;
 mod verify;
 mod writing;
 
@@ -35,6 +36,7 @@ pub(crate) fn run(cli: &Cli, named: Option<CpuLevel>, printer: &Printer) -> Resu
     match &cli.command {
         Command::Parse(args) => parse::run(args, printer),
         Command::Inspect(args) => inspect::run(args, printer),
+        Command::Tree(args) => tree::run(args, printer),
         Command::Remember(args) => remember::run(args, cpu(), printer),
         Command::Convert(args) => convert::run(args, cpu(), printer),
         Command::Forget(args) => forget::run(args, cpu(), printer),

@@ -14,6 +14,7 @@ fn lines(command: &str) -> Vec<String> {
     let lines: &[&str] = match command {
         "parse" => &["parse model.gguf --list", "parse model-fp8.safetensors", "parse DIRECTORY -l"],
         "inspect" => &["inspect model.gguf --metadata", "inspect DIRECTORY", "inspect Tiny-Llama"],
+        "tree" => &["tree Tiny-Llama"],
         "remember" => &[
             "remember model-fp8.safetensors",
             "remember model-fp8.safetensors --dry-run",

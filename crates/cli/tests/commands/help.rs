@@ -5,11 +5,12 @@ use crate::folder::{Folder, MODEL};
 #[test]
 fn help_fits_a_screen_and_names_every_command_and_exit_code() {
     let help = Folder::empty().amn("--help").ok();
-    assert!((20..=40).contains(&help.lines().count()), "{help}");
+    assert!((20..=48).contains(&help.lines().count()), "{help}");
     assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
     for word in [
         "parse",
         "inspect",
+        "tree",
         "remember",
         "convert",
         "forget",

@@ -13,6 +13,7 @@ mod directories;
 mod documents;
 mod faults;
 mod folder;
+mod folding;
 mod foreign;
 mod gguf;
 mod guides;
