@@ -17,6 +17,10 @@ const PYRIGHT: &str = "pyright[nodejs]";
 /// Largest wheel, in bytes.
 const MAX_WHEEL_BYTES: u64 = 12 << 20;
 
+/// Writes the model that the guide's first example opens.
+const MODEL_OF_EXAMPLE: &str = "import anamnesis, numpy; \
+    anamnesis.save_file({'blk.0.attn_q.weight': numpy.ones((2, 256), 'f4')}, 'model.gguf', force=True)";
+
 /// The profile of the wheel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Build {
@@ -52,16 +56,35 @@ pub(crate) fn run(build: Build) -> Result<(), String> {
     }
     venv.pip(&["install", "-q"], &[PYRIGHT])?;
     venv.run("pyright", &package, &["--pythonpath", &venv.program("python").to_string_lossy()])?;
-    empty_environment(&python, &work, &wheel)
+    let empty = empty_environment(&python, &work, &wheel)?;
+    let example = first_example(&root.join("docs/from-python.md"), &work)?;
+    empty.run("python", &work, &["-c", MODEL_OF_EXAMPLE])?;
+    empty.run("python", &work, &[&example])?;
+    let installed = empty.program("python");
+    let installed = installed.to_string_lossy();
+    venv.run("mypy", &work, &["--strict", "--python-executable", &installed, &example])?;
+    venv.run("pyright", &work, &["--pythonpath", &installed, &example])
 }
 
 /// Installs the wheel where nothing else is, with what it asks for, and tries it.
-fn empty_environment(python: &Path, work: &Path, wheel: &Path) -> Result<(), String> {
+fn empty_environment(python: &Path, work: &Path, wheel: &Path) -> Result<Venv, String> {
     let venv = Venv::new(python, work, "empty")?;
     venv.pip(&["install", "-q", "--force-reinstall"], &[&wheel.to_string_lossy()])?;
     let example = "import anamnesis, numpy; print(anamnesis.quantize(numpy.ones((2, 256), 'f4'), 'q4_k'))";
     venv.run("python", work, &["-c", example])?;
-    venv.run("amn", work, &["demo"])
+    venv.run("amn", work, &["demo"])?;
+    Ok(venv)
+}
+
+/// The first Python code of the guide, as a file of its own.
+fn first_example(guide: &Path, work: &Path) -> Result<String, String> {
+    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(guide).map_err(|error| failed(guide, error))?;
+    let code = text.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
+    let (code, _) = code.ok_or_else(|| format!("{}: no Python code", guide.display()))?;
+    let path = work.join("first_example.py");
+    std::fs::write(&path, code).map_err(|error| failed(&path, error))?;
+    Ok("first_example.py".to_owned())
 }
 
 /// The wheel, built by maturin.

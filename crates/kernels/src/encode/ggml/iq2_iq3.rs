@@ -198,13 +198,19 @@ fn iq2_s<S: Simd>(simd: S, values: &[f32; QK_K], importance: Option<&[f32]>, out
         scales[index] = encoded.scale;
         largest_scale = c_max(largest_scale, encoded.scale);
     }
-    if largest_scale == 0.0 {
+    write_scales(&scales, largest_scale, 0.9875, out, 74);
+}
+
+/// Writes the scale of a super-block, times a `correction`, and at `place` the four-bit scales of its sub-blocks.
+#[inline(always)]
+fn write_scales(scales: &[f32], largest: f32, correction: f32, out: &mut [u8], place: usize) {
+    if largest == 0.0 {
         return;
     }
-    let scale = largest_scale / 31.0;
-    out[..2].copy_from_slice(&f16::encode(scale * 0.9875).to_le_bytes());
+    let scale = largest / 31.0;
+    out[..2].copy_from_slice(&f16::encode(scale * correction).to_le_bytes());
     for (index, sub_scale) in scales.iter().enumerate() {
-        out[74 + index / 2] |= scale_code(*sub_scale, 1.0 / scale) << (index % 2 * 4);
+        out[place + index / 2] |= scale_code(*sub_scale, 1.0 / scale) << (index % 2 * 4);
     }
 }
 
@@ -295,12 +301,5 @@ fn iq3_s<S: Simd>(simd: S, values: &[f32; QK_K], importance: Option<&[f32]>, out
         scales[index] = encoded.scale;
         largest_scale = c_max(largest_scale, encoded.scale);
     }
-    if largest_scale == 0.0 {
-        return;
-    }
-    let scale = largest_scale / 31.0;
-    out[..2].copy_from_slice(&f16::encode(scale * 1.033).to_le_bytes());
-    for (index, sub_scale) in scales.iter().enumerate() {
-        out[106 + index / 2] |= scale_code(*sub_scale, 1.0 / scale) << (index % 2 * 4);
-    }
+    write_scales(&scales, largest_scale, 1.033, out, 106);
 }
