@@ -28,6 +28,7 @@ def models():
         "special": special(torch.randn(2, 4100)),
         "bf16": half.to(torch.bfloat16),
         "f16": half.to(torch.float16),
+        "f64": torch.randn(4500, dtype=torch.float64) * 1e100,
         "near_one": 1 + torch.randn(5000) * 1e-6,
         "constant": torch.full((4097,), 0.1),
         "zeros": torch.zeros(17),
@@ -41,11 +42,18 @@ def models():
     rounded = {name: values.to(torch.bfloat16).float() for name, values in first.items()}
     second = rounded | {
         "bf16": first["bf16"].clone(),
+        "f64": first["f64"] * (1 + torch.randn(4500, dtype=torch.float64) * 1e-12),
         "special": special(rounded["special"]).flip(0),
         "f16": first["f16"].to(torch.bfloat16),
         "scalar": torch.tensor(-2.5),
     }
     return first, second
+
+
+def as_arrays(tensors):
+    """F64 as it is, all other types as F32."""
+    wide = torch.float64
+    return {name: (x if x.dtype == wide else x.float()).numpy() for name, x in tensors.items()}
 
 
 def exact(found):
@@ -59,8 +67,7 @@ def main():
     first, second = models()
     write_tensors("measure", "first", first)
     write_tensors("measure", "second", second)
-    floats = {name: values.float().numpy() for name, values in first.items()}
-    others = {name: values.float().numpy() for name, values in second.items()}
+    floats, others = as_arrays(first), as_arrays(second)
     found = {
         "stats": {name: stats(values) for name, values in floats.items()},
         "diff": {name: difference(floats[name], others[name]) for name in floats},

@@ -44,7 +44,7 @@ def add_moments(first, second):
 
 def histogram(values):
     """The narrowest bins, a power of two wide and between multiples of it, of which 32 hold all values."""
-    largest = np.float32(np.max(np.abs(values)))
+    largest = np.max(np.abs(values))
     low, high = np.float64(np.min(values)), np.float64(np.max(values))
     exponent = int(np.frexp(np.float64(np.spacing(largest)))[1]) - 1
     while np.floor(np.ldexp(high, -exponent)) - np.floor(np.ldexp(low, -exponent)) >= BINS:
@@ -58,9 +58,15 @@ def histogram(values):
     }
 
 
+def as_measured(values):
+    """F64 as it is, all other floats as F32."""
+    values = np.asarray(values).ravel()
+    return values if values.dtype == np.float64 else values.astype(np.float32)
+
+
 def stats(values):
-    """The statistics of one array of F32."""
-    values = np.asarray(values, dtype=np.float32).ravel()
+    """The statistics of one array."""
+    values = as_measured(values)
     finite = np.isfinite(values)
     found = {
         "values": int(values.size),
@@ -98,10 +104,12 @@ def sum_of(values):
 
 
 def difference(first, second):
-    """The difference between two arrays of F32, the first of which is the signal."""
-    x = np.asarray(first, dtype=np.float32).ravel()
-    y = np.asarray(second, dtype=np.float32).ravel()
-    unequal = x.view(np.uint32) != y.view(np.uint32)
+    """The difference between two arrays, the first of which is the signal."""
+    x, y = as_measured(first), as_measured(second)
+    if x.dtype != y.dtype:
+        x, y = x.astype(np.float32), y.astype(np.float32)
+    bits = np.uint64 if x.dtype == np.float64 else np.uint32
+    unequal = x.view(bits) != y.view(bits)
     finite = np.isfinite(x) & np.isfinite(y)
     a = np.where(finite, x, 0).astype(np.float64)
     b = np.where(finite, y, 0).astype(np.float64)

@@ -134,6 +134,28 @@ impl Checkpoint {
         decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
     }
 
+    /// Decodes some values of one tensor, by their indices in row-major order, into `out`, whose length must be exactly
+    /// theirs as `dtype`. Only the tiles with these values are read and decoded.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode), and `Request` if the values are out of range or `out` has another length.
+    pub fn decode_range_into(
+        &self,
+        name: &str,
+        range: Range<u64>,
+        out: &mut [u8],
+        dtype: TargetDtype,
+        options: &RememberOptions,
+    ) -> Result<()> {
+        let (_, values) = self.values(name, dtype)?;
+        if range.start > range.end || range.end > values.elements {
+            let what = format!("values {}..{} of {}", range.start, range.end, quoted(name));
+            return Err(Request::Contradiction { what, why: format!("it has {}", values.elements) }.into());
+        }
+        check_buffer(name, range.end - range.start, out.len(), dtype)?;
+        decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
+    }
+
     fn decode_values<T: DecodedElement>(&self, name: &str, values: &Values, range: Range<u64>) -> Result<Vec<T>> {
         let mut decoded = self.room(name, range.end.saturating_sub(range.start))?;
         let options = RememberOptions::new();

@@ -33,6 +33,12 @@ pub(super) trait Measure: Send + Sync {
     fn merge(&self, first: Self::Sums, second: &Self::Sums) -> Self::Sums;
 }
 
+/// The results of the blocks of a tensor, merged as far as neighbours are known.
+pub(super) struct BlockTree<S> {
+    /// By level and index: the node (level, index) covers `2^level` blocks from `index * 2^level` on.
+    nodes: BTreeMap<(u32, u64), S>,
+}
+
 /// A sink that measures the tensors of a plan.
 pub(super) struct MeasuringSink<M: Measure> {
     measure: M,
@@ -50,8 +56,7 @@ struct State<S> {
 /// A tensor of which some values were measured.
 struct Unfinished<S> {
     left: u64,
-    /// Merged results by level and index: the node (level, index) covers `2^level` blocks from `index * 2^level` on.
-    nodes: BTreeMap<(u32, u64), S>,
+    merged: BlockTree<S>,
     /// Blocks that are spread over several tiles, by index, with the number of missing values.
     parts: HashMap<u64, (u64, Vec<[u8; 4]>)>,
 }
@@ -113,7 +118,7 @@ impl<M: Measure> TileSink for MeasuringSink<M> {
         let mut state = self.lock();
         let unfinished = state.unfinished.entry(job).or_insert_with(|| Unfinished {
             left: values,
-            nodes: BTreeMap::new(),
+            merged: BlockTree::new(),
             parts: HashMap::new(),
         });
         for (block, from, to) in partial {
@@ -135,26 +140,30 @@ impl<M: Measure> TileSink for MeasuringSink<M> {
             }
         }
         for (block, sums) in whole {
-            unfinished.add(&self.measure, block, sums);
+            unfinished.merged.add(block, sums, |first, second| self.measure.merge(first, second));
         }
         unfinished.left = unfinished.left.saturating_sub(count);
         if unfinished.left == 0
             && let Some(done) = state.unfinished.remove(&job)
         {
-            state.finished[job] = done.total(&self.measure);
+            state.finished[job] = done.merged.total(|first, second| self.measure.merge(first, second));
         }
         Ok(())
     }
 }
 
-impl<S: Default> Unfinished<S> {
+impl<S: Default> BlockTree<S> {
+    pub(super) const fn new() -> Self {
+        Self { nodes: BTreeMap::new() }
+    }
+
     /// Adds the result of a block, and merges all pairs that are complete.
-    fn add<M: Measure<Sums = S>>(&mut self, measure: &M, block: u64, sums: S) {
+    pub(super) fn add(&mut self, block: u64, sums: S, merge: impl Fn(S, &S) -> S) {
         let (mut level, mut index, mut sums) = (0, block, sums);
         while let Some(partner) = self.nodes.remove(&(level, index ^ 1)) {
             sums = match index.is_multiple_of(2) {
-                true => measure.merge(sums, &partner),
-                false => measure.merge(partner, &sums),
+                true => merge(sums, &partner),
+                false => merge(partner, &sums),
             };
             (level, index) = (level + 1, index / 2);
         }
@@ -162,11 +171,11 @@ impl<S: Default> Unfinished<S> {
     }
 
     /// Merges results without a partner, from the last to the first.
-    fn total<M: Measure<Sums = S>>(self, measure: &M) -> S {
+    pub(super) fn total(self, merge: impl Fn(S, &S) -> S) -> S {
         // The levels of what is left grow from the last block to the first.
         let mut left = self.nodes.into_values();
         let Some(last) = left.next() else { return S::default() };
-        left.fold(last, |right, node| measure.merge(node, &right))
+        left.fold(last, |right, node| merge(node, &right))
     }
 }
 

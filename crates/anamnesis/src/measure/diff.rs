@@ -13,6 +13,8 @@ use super::blocks::MeasuringSink;
 use super::differences::{Differences, MeasureDifferences};
 use super::paired::{SharedSource, paired};
 use super::tensors::{DecodedInput, InputContent, measured};
+use super::wide::WideTensor;
+use crate::cancel::CancelToken;
 use crate::catalog::{Dtype, StoredTensor, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
@@ -216,6 +218,7 @@ impl Checkpoint {
         let dtype = options.dtype.unwrap_or(TargetDtype::F32);
         let mut diff = ModelDiff::default();
         let sides = Sides::new([self, second], dtype, options.keep_names, &mut diff)?;
+        let cancel = options.run.cancel_token();
         let mut jobs = Vec::new();
         for pair in sides.pairs(&mut diff) {
             let [a, b] = &pair.tensors;
@@ -229,24 +232,18 @@ impl Checkpoint {
                 diff.tensors.push(tensor);
                 continue;
             }
-            // Types that F32 does not hold are compared as stored.
-            let stored = match (a.stored, b.stored) {
-                (Some(a), Some(b)) if a.dtype == b.dtype => Some(unequal_elements([(self, a), (second, b)])?),
-                _ => None,
-            };
-            match (a.values, b.values) {
-                (Some(a), Some(b)) => {
+            match (a, b) {
+                // Types that F32 does not hold are compared as stored.
+                (Compared { stored: Some(a), .. }, Compared { stored: Some(b), .. }) if a.dtype == b.dtype => {
+                    let sums = stored_differences([(self, a), (second, b)], &cancel)?;
+                    tensor.outcome = DiffOutcome::Values(ValueDiff::new(a.elements(), &sums));
+                    diff.tensors.push(tensor);
+                }
+                (Compared { values: Some(a), .. }, Compared { values: Some(b), .. }) => {
                     let elements = a.elements;
                     let values = paired(a, b, self.sources.len(), dtype)?;
                     let job = measured(&tensor.name, values.clone(), values.elements);
-                    jobs.push((job, (tensor, elements, stored)));
-                }
-                (None, None) => {
-                    if let Some((values, unequal)) = stored {
-                        let sums = Differences { unequal, incomparable: unequal, ..Differences::default() };
-                        tensor.outcome = DiffOutcome::Values(ValueDiff::new(values, &sums));
-                    }
-                    diff.tensors.push(tensor);
+                    jobs.push((job, (tensor, elements)));
                 }
                 _ => diff.tensors.push(tensor),
             }
@@ -257,8 +254,7 @@ impl Checkpoint {
         let sources = SharedSource::joined([&self.sources, &second.sources]);
         let sink = MeasuringSink::new(MeasureDifferences, &plan, options.run.cpu_level().level());
         pipeline::run(&plan, &sources, &sink, &options.run, &mut watch)?;
-        for ((mut tensor, elements, stored), mut sums) in tensors.into_iter().zip(sink.finish().1) {
-            sums.unequal = stored.map_or(sums.unequal, |(_, unequal)| unequal.max(sums.unequal));
+        for ((mut tensor, elements), sums) in tensors.into_iter().zip(sink.finish().1) {
             tensor.outcome = DiffOutcome::Values(ValueDiff::new(elements, &sums));
             diff.tensors.push(tensor);
         }
@@ -396,15 +392,20 @@ fn is_alike(first: &[usize], second: &[usize]) -> bool {
     long(first) == long(second)
 }
 
-/// The number of elements, and of those whose stored bits differ, of two tensors with the same type and shape.
-fn unequal_elements(tensors: [(&Checkpoint, &StoredTensor); 2]) -> Result<(u64, u64)> {
-    let [(_, first), _] = tensors;
+/// The differences of two tensors with the same type and shape that are not decoded.
+fn stored_differences(tensors: [(&Checkpoint, &StoredTensor); 2], cancel: &CancelToken) -> Result<Differences> {
+    let [(checkpoint, first), (other, second)] = tensors;
+    if first.dtype == Dtype::F64 {
+        let wide = WideTensor { checkpoint, tensor: first };
+        return wide.differences(WideTensor { checkpoint: other, tensor: second }, cancel);
+    }
     let each = usize::max(first.dtype.byte_size(), 1);
     let bytes = first.extent.bytes;
     let piece = PIECE_BYTES / each as u64 * each as u64;
     let mut buffers = [Vec::new(), Vec::new()];
     let (mut at, mut unequal) = (0, 0);
     while at < bytes {
+        cancel.check()?;
         let length = piece.min(bytes - at) as usize;
         for (buffer, (checkpoint, tensor)) in buffers.iter_mut().zip(tensors) {
             buffer.resize(length, 0);
@@ -414,5 +415,6 @@ fn unequal_elements(tensors: [(&Checkpoint, &StoredTensor); 2]) -> Result<(u64, 
         unequal += a.chunks(each).zip(b.chunks(each)).filter(|(a, b)| a != b).count() as u64;
         at += length as u64;
     }
-    Ok((first.elements(), unequal))
+    // Numbers that are not floats have no distance here: they are equal or not.
+    Ok(Differences { unequal, incomparable: unequal, ..Differences::default() })
 }

@@ -3,13 +3,29 @@
 /// The maximum number of bins.
 const BINS: usize = 32;
 
-/// Exponents of F32: the spacing of the smallest numbers.
-const SMALLEST_EXPONENT: i32 = -149;
-/// Bits of an F32 after the first.
-const FRACTION_BITS: i32 = 23;
+/// The type of measured values, whose spacing limits the width of bins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FloatKind {
+    F32,
+    F64,
+}
+
+impl FloatKind {
+    /// The exponent of the spacing of numbers at a magnitude.
+    fn spacing(self, magnitude: f64) -> i32 {
+        let (least, bits) = match self {
+            Self::F32 => (-149, 23),
+            Self::F64 => (-1074, 52),
+        };
+        // The exponent of a normal F64, which all F32 are; subnormal ones have the spacing of the smallest.
+        let exponent = (magnitude.to_bits() >> 52) as i32 - 1023;
+        (exponent - bits).max(least)
+    }
+}
 
 /// The distribution of the finite values of a tensor. The width of a bin is the smallest power of two for which 32
-/// bins between multiples of the width hold all values, but not less than the spacing of F32 at the largest magnitude.
+/// bins between multiples of the width hold all values, but not less than the spacing of F32 (of F64 for tensors of that
+/// type) at the largest magnitude.
 /// A value on the border between two bins is in the upper one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Histogram {
@@ -42,15 +58,28 @@ impl Histogram {
         &self.counts
     }
 
-    /// The empty histogram of values between `min` and `max`, and the factor that turns a value into widths.
-    pub(super) fn covering(min: f32, max: f32) -> (Self, f64) {
-        let mut exponent = smallest_exponent(min.abs().max(max.abs()));
+    /// The empty histogram of values between `min` and `max`.
+    pub(super) fn covering(min: f64, max: f64, kind: FloatKind) -> Self {
+        let mut exponent = kind.spacing(min.abs().max(max.abs()));
         while widths(max, exponent) - widths(min, exponent) >= BINS as i64 {
             exponent += 1;
         }
         let first = widths(min, exponent);
         let counts = vec![0; (widths(max, exponent) - first) as usize + 1];
-        (Self { exponent, first, counts }, f64::from(-exponent).exp2())
+        Self { exponent, first, counts }
+    }
+
+    /// The factor that turns a value of F32 into widths.
+    pub(super) fn scale(&self) -> f64 {
+        f64::from(-self.exponent).exp2()
+    }
+
+    /// Adds a value between the extremes.
+    pub(super) fn count(&mut self, value: f64) {
+        let bin = usize::try_from(widths(value, self.exponent) - self.first).ok();
+        if let Some(count) = bin.and_then(|bin| self.counts.get_mut(bin)) {
+            *count += 1;
+        }
     }
 
     /// The lower border of the first bin, in widths.
@@ -102,17 +131,12 @@ fn coarser(bin: i64, shift: i32) -> i64 {
     bin >> shift.clamp(0, 63)
 }
 
-/// The exponent of the spacing of F32 at a magnitude.
-fn smallest_exponent(magnitude: f32) -> i32 {
-    let exponent = (magnitude.to_bits() >> FRACTION_BITS) as i32;
-    // Subnormal numbers have the spacing of the smallest normal ones.
-    SMALLEST_EXPONENT + exponent.max(1) - 1
-}
-
 /// A value in widths of `2^exponent`, rounded down. Exact, because a width is at least the spacing at `value`'s
 /// magnitude or at a larger one.
-fn widths(value: f32, exponent: i32) -> i64 {
-    (f64::from(value) * f64::from(-exponent).exp2()).floor() as i64
+fn widths(value: f64, exponent: i32) -> i64 {
+    // In two steps, because the inverse of the smallest width is not a number of F64.
+    let half = -exponent / 2;
+    (value * f64::from(half).exp2() * f64::from(-exponent - half).exp2()).floor() as i64
 }
 
 #[cfg(test)]
@@ -120,13 +144,14 @@ mod tests {
     use super::*;
 
     fn of(values: &[f32]) -> Histogram {
-        let min = values.iter().copied().fold(f32::INFINITY, f32::min);
-        let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let (mut histogram, scale) = Histogram::covering(min, max);
-        for value in values {
-            let bin = (f64::from(*value) * scale).floor() as i64 - histogram.first;
-            histogram.counts[bin as usize] += 1;
-        }
+        of_kind(&values.iter().map(|value| f64::from(*value)).collect::<Vec<_>>(), FloatKind::F32)
+    }
+
+    fn of_kind(values: &[f64], kind: FloatKind) -> Histogram {
+        let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut histogram = Histogram::covering(min, max, kind);
+        values.iter().for_each(|value| histogram.count(*value));
         histogram
     }
 
@@ -153,6 +178,15 @@ mod tests {
         let histogram = of(&[f32::MIN, f32::MAX, 0.0]);
         assert_eq!(histogram.counts.iter().sum::<u64>(), 3);
         assert!(histogram.counts.len() <= BINS);
+    }
+
+    #[test]
+    fn wide_values_fit() {
+        for values in [[f64::MIN, f64::MAX, 0.0], [5e-324, -5e-324, 0.0], [1.0, 1.0 + f64::EPSILON, 1.0]] {
+            let histogram = of_kind(&values, FloatKind::F64);
+            assert_eq!(histogram.counts.iter().sum::<u64>(), 3, "{values:?}");
+            assert!(histogram.counts.len() > 1 && histogram.counts.len() <= BINS, "{values:?}");
+        }
     }
 
     #[test]

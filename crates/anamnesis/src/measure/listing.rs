@@ -9,10 +9,11 @@
 //!
 //! The first line has the version of the format and the form: `stored`, `decoded-f32`, `decoded-bf16` or `decoded-f16`.
 //! Every tensor has one line, sorted by the bytes of its name: SHA-256 in hexadecimal, two spaces, type, shape and name,
-//! the last two in JSON without spaces. The last line has the SHA-256 of all lines before it, each with its newline.
+//! the last two in JSON without spaces. Control characters, line separators and marks of direction in names are written as
+//! `\uXXXX`. The last line has the SHA-256 of all lines before it, each with its newline.
 
 use std::cmp::Ordering;
-use std::fmt;
+use std::fmt::{self, Write};
 
 use super::hash::{HashForm, ModelHash, Sha256Digest, TensorHash};
 use crate::catalog::{BlockType, Dtype, TargetDtype};
@@ -42,7 +43,14 @@ impl fmt::Display for TensorHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, dtype, shape, sha256 } = self;
         let lengths = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
-        write!(f, "{sha256}  {dtype} [{lengths}] {}", serde_json::Value::from(name.as_str()))
+        write!(f, "{sha256}  {dtype} [{lengths}] ")?;
+        for character in serde_json::Value::from(name.as_str()).to_string().chars() {
+            match is_invisible(character) {
+                true => write!(f, "\\u{:04x}", u32::from(character))?,
+                false => f.write_char(character)?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -51,6 +59,12 @@ impl fmt::Display for ModelHash {
         let lines = self.lines();
         writeln!(f, "{lines}{}{WHOLE}", sha256(lines.as_bytes()))
     }
+}
+
+/// Control characters, line separators and marks of direction, which are escaped in names.
+fn is_invisible(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A tensor whose hash is not the expected one.
@@ -213,7 +227,8 @@ mod tests {
         };
         let mut blocks = tensor("blocks", &[256]);
         blocks.dtype = Dtype::Block(BlockType::Q4_K);
-        let tensors = vec![tensor("a \"quoted\"\nname", &[2, 3]), blocks, tensor("scalar", &[]), tensor("ß", &[0])];
+        let tensors =
+            vec![tensor("a \"quoted\"\nname", &[2, 3]), blocks, tensor("scalar", &[]), tensor("ß\u{202e}\u{9b}", &[0])];
         ModelHash { form: HashForm::Decoded(TargetDtype::F16), tensors }
     }
 
@@ -221,6 +236,7 @@ mod tests {
     fn text_is_read_as_it_is_written() {
         let text = example().to_string();
         assert_eq!(text.lines().count(), 6);
+        assert!(text.contains(r#""ß\u202e\u009b""#) && text.chars().all(|c| c == '\n' || !is_invisible(c)), "{text}");
         assert_eq!(ModelHash::parse(&text).unwrap(), example());
         assert_eq!(ModelHash::parse(&text.replace('\n', "\r\n")).unwrap(), example());
     }

@@ -12,6 +12,7 @@ mod paired;
 mod scales;
 mod stats;
 mod tensors;
+mod wide;
 
 pub use diff::{DiffOptions, DiffOutcome, ModelDiff, TensorDiff, ValueDiff};
 pub use hash::{HashForm, ModelHash, Sha256Digest, TensorHash};

@@ -4,7 +4,7 @@ use anamnesis_kernels::Level;
 use anamnesis_kernels::measure::{Moments as BlockMoments, add_squares, count_bins, measure_moments, sum_of_lanes};
 
 use super::blocks::Measure;
-use super::histogram::Histogram;
+use super::histogram::{FloatKind, Histogram};
 use crate::error::Result;
 use crate::scheme::coder::filled;
 
@@ -19,7 +19,7 @@ pub(super) struct Moments {
     pub nan: u64,
     pub infinite: u64,
     /// The least and the greatest finite value.
-    pub range: Option<(f32, f32)>,
+    pub range: Option<(f64, f64)>,
     pub sum: f64,
     /// The sum of squared distances from the mean.
     pub squares: f64,
@@ -28,7 +28,7 @@ pub(super) struct Moments {
 
 impl Moments {
     /// The mean of the finite values; 0 if there are none.
-    fn mean(&self) -> f64 {
+    pub(super) fn mean(&self) -> f64 {
         if self.finite == 0 { 0.0 } else { self.sum / self.finite as f64 }
     }
 }
@@ -57,13 +57,13 @@ impl Measure for MeasureMoments {
         let min = lanes.min.into_iter().fold(f32::INFINITY, f32::min);
         let max = lanes.max.into_iter().fold(f32::NEG_INFINITY, f32::max);
         // Adding zero makes a negative zero positive: which of them is found depends on the order of values.
-        moments.range = Some((min + 0.0, max + 0.0));
+        moments.range = Some((f64::from(min) + 0.0, f64::from(max) + 0.0));
         let mut squares = [0.0; 8];
         filled(add_squares(level, values, moments.mean(), &mut squares), values.len())?;
         moments.squares = sum_of_lanes(squares);
-        let (mut histogram, scale) = Histogram::covering(min, max);
+        let mut histogram = Histogram::covering(min.into(), max.into(), FloatKind::F32);
         let mut counts = [0; 256];
-        filled(count_bins(level, values, scale, histogram.first() as f64, &mut counts), values.len())?;
+        filled(count_bins(level, values, histogram.scale(), histogram.first() as f64, &mut counts), values.len())?;
         histogram.add_counts(&counts);
         moments.histogram = histogram;
         Ok(moments)

@@ -1,6 +1,6 @@
 //! Statistics of decoded values: extremes, moments, counts of zeros, NaN, infinities and outliers, and a histogram.
 //!
-//! All values are decoded to F32, tile by tile, and nothing is written. Sums are `f64`, in an order that depends on the
+//! All values are decoded to F32, tile by tile, and nothing is written; tensors of F64 are measured as they are. Sums are `f64`, in an order that depends on the
 //! shape of the tensor alone (`docs/looking.md` has it as a NumPy program):
 //!
 //! 1. A tensor is cut into blocks of 4096 values.
@@ -17,7 +17,8 @@ use super::blocks::MeasuringSink;
 use super::histogram::Histogram;
 use super::moments::{CountOutliers, MeasureMoments, Moments};
 use super::tensors::{DecodedInput, InputContent, measured};
-use crate::catalog::TargetDtype;
+use super::wide::WideTensor;
+use crate::catalog::{Dtype, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::error::Result;
 use crate::pipeline::{self, Plan, Planned, Progress, RememberOptions};
@@ -82,9 +83,9 @@ pub struct TensorStats {
 #[non_exhaustive]
 pub struct FiniteStats {
     /// The least value.
-    pub min: f32,
+    pub min: f64,
     /// The greatest value.
-    pub max: f32,
+    pub max: f64,
     /// The mean.
     pub mean: f64,
     /// The standard deviation, with the number of values as divisor.
@@ -107,13 +108,13 @@ impl TensorStats {
     fn outlier_limit(&self) -> Option<(f64, f64)> {
         let FiniteStats { min, max, mean, deviation } = self.finite?;
         let limit = OUTLIER_DEVIATIONS * deviation;
-        let is_outlier = |value: f32| (f64::from(value) - mean).abs() > limit;
+        let is_outlier = |value: f64| (value - mean).abs() > limit;
         (is_outlier(min) || is_outlier(max)).then_some((mean, limit))
     }
 }
 
 impl Checkpoint {
-    /// Measures the values of every tensor, decoded to F32. Nothing is written, memory does not depend on the size of the
+    /// Measures the values of every tensor, decoded to F32 (F64 is measured as it is). Nothing is written, memory does not depend on the size of the
     /// model, and results do not depend on the number of threads.
     ///
     /// ```no_run
@@ -133,6 +134,15 @@ impl Checkpoint {
         for input in self.decoded_inputs(TargetDtype::F32)? {
             match &input.content {
                 InputContent::Stored(_) => stats.not_floats.push(input.name.to_owned()),
+                &InputContent::Values(_, Some(tensor)) if tensor.dtype == Dtype::F64 => {
+                    let (wide, cancel) = (WideTensor { checkpoint: self, tensor }, options.cancel_token());
+                    let moments = wide.moments(&cancel).map_err(|error| error.in_tensor(input.name))?;
+                    let mut tensor = TensorStats::new(input, tensor.elements(), moments);
+                    if let Some(limit) = tensor.outlier_limit() {
+                        tensor.outliers = wide.outliers(limit, &cancel)?;
+                    }
+                    stats.tensors.push(tensor);
+                }
                 InputContent::Values(values, _) => {
                     let job = planned(input.name, values);
                     jobs.push((job, Subject::Tensor(input)));

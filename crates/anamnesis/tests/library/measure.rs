@@ -53,8 +53,8 @@ fn as_json(tensor: &TensorStats) -> Value {
         "histogram": {"counts": tensor.histogram.counts()},
     });
     if let Some(finite) = tensor.finite {
-        found["min"] = exact(finite.min.into());
-        found["max"] = exact(finite.max.into());
+        found["min"] = exact(finite.min);
+        found["max"] = exact(finite.max);
         found["mean"] = exact(finite.mean);
         found["deviation"] = exact(finite.deviation);
         found["histogram"]["start"] = exact(tensor.histogram.start());
@@ -185,7 +185,12 @@ fn wide_floats_are_compared_as_stored() {
     assert!(diff(&of(1.0), &of(1.0)).is_equal());
     let found = diff(&of(1.0), &of(1.0 + f64::EPSILON));
     assert_eq!(found.tensors[0].values().unwrap().different, 1);
-    assert!(!found.is_equal());
+    assert!(!found.is_equal() && found.is_within(1e-12));
+    // F32 would hold neither of these.
+    let found = diff(&of(1e300), &of(2e300));
+    assert_eq!(found.tensors[0].values().unwrap().max_absolute, 1e300);
+    let found = stats(&of(1e300));
+    assert_eq!((found.tensors[0].infinite, found.tensors[0].finite.unwrap().max), (0, 1e300));
 }
 
 #[test]
