@@ -2,10 +2,11 @@
 
 mod convert;
 mod limit;
+mod looking;
 mod named;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anamnesis::{Dtype, GptqFormat, OpenOptions, Rounding};
 use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -90,6 +91,14 @@ pub(crate) enum Command {
     Forget(ForgetArgs),
     /// Check that a checkpoint is complete and consistent
     Verify(VerifyArgs),
+    /// Show the statistics of every tensor's values
+    Stats(StatsArgs),
+    /// Compare the tensors of two models
+    Diff(DiffArgs),
+    /// Print the SHA-256 of every tensor
+    Hash(HashArgs),
+    /// Show values of a tensor, as a table, a picture or a file
+    Show(ShowArgs),
     /// List the imports of a file's pickles, without running them
     Scan(ScanArgs),
     /// List the supported formats, schemes, targets and types
@@ -107,6 +116,7 @@ pub(crate) use convert::{
 };
 
 pub(crate) use limit::{Limit, LimitArgs};
+pub(crate) use looking::{DiffArgs, HashArgs, ShowArgs, StatsArgs};
 
 /// The input, and options for reading it.
 #[derive(Debug, Args)]
@@ -160,6 +170,18 @@ pub(crate) const STREAM: &str = "-";
 const READING: &str = "Reading options";
 
 impl InputArgs {
+    /// The same options for another input.
+    pub(crate) fn again(&self, path: &Path) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            select: self.select.clone(),
+            npy_dtype: self.npy_dtype.clone(),
+            limit: self.limit.clone(),
+            config: None,
+            ..*self
+        }
+    }
+
     /// Whether it is standard input.
     pub(crate) fn is_stream(&self) -> bool {
         self.path.as_os_str() == STREAM
@@ -307,6 +329,9 @@ pub(crate) struct VerifyArgs {
     /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION],
     /// ollama:NAME[:TAG], or - for standard input
     pub(crate) path: PathBuf,
+    /// Compare the tensors with hashes that amn hash has printed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
 }

@@ -46,6 +46,12 @@ pub(crate) enum Failure {
     Unsafe { verdict: ScanVerdict, refused: usize },
     /// Writing to standard output failed.
     Stdout(std::io::Error),
+    /// Two models differ in this many tensors or names.
+    Different { tensors: usize },
+    /// Two models have no tensor in common.
+    Disjoint,
+    /// A condition holds for this many tensors.
+    Found { condition: String, tensors: usize },
     /// Decoded values differ from the reference.
     Mismatch { matching: usize, values: usize },
 }
@@ -87,6 +93,8 @@ impl Failure {
             Self::Unsound { .. } => "unsound",
             Self::Unsafe { .. } => "unsafe",
             Self::Stdout(_) => "io",
+            Self::Different { .. } | Self::Disjoint => "different",
+            Self::Found { .. } => "found",
             Self::Mismatch { .. } => "mismatch",
         }
     }
@@ -122,6 +130,13 @@ impl fmt::Display for Failure {
                 write!(f, "{verdict}: {refused} {names} refused; {harm}")
             }
             Self::Stdout(error) => write!(f, "standard output: {error}"),
+            Self::Different { tensors: 1 } => f.write_str("the models differ in 1 tensor"),
+            Self::Different { tensors } => write!(f, "the models differ in {tensors} tensors"),
+            Self::Disjoint => f.write_str(
+                "the models have no name in common; a GGUF file is compared with the directory of the model it was made from",
+            ),
+            Self::Found { condition, tensors: 1 } => write!(f, "{condition} holds for 1 tensor"),
+            Self::Found { condition, tensors } => write!(f, "{condition} holds for {tensors} tensors"),
             Self::Mismatch { matching, values } => {
                 write!(f, "only {matching} of {values} values match the reference bit for bit")
             }

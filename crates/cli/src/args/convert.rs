@@ -18,7 +18,7 @@ pub(crate) enum Threads {
 }
 
 impl Threads {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text.parse() {
             Ok(count @ 1..=256) => Ok(Self::Count(count)),
             _ if text == "auto" => Ok(Self::Auto),

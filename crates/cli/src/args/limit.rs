@@ -28,7 +28,7 @@ const KINDS: [Kind; 4] = [
 const DEFAULT_MEMORY: u64 = 2 << 30;
 
 /// `--limit`, repeatable.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct LimitArgs {
     /// Refuse a file that needs more than this: memory=SIZE in total [default: 2GiB], buffer=SIZE for one buffer,
     /// items=N of a kind, ratio=N per compressed byte

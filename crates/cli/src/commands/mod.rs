@@ -3,8 +3,10 @@
 mod convert;
 mod demo;
 mod described;
+mod diff;
 mod forget;
 mod formats;
+mod hash;
 mod inspect;
 mod manual;
 mod natural;
@@ -15,6 +17,9 @@ mod patterns;
 mod remedy;
 mod remember;
 mod scan;
+mod show;
+mod small_file;
+mod stats;
 mod to;
 mod tree;
 mod verify;
@@ -40,7 +45,11 @@ pub(crate) fn run(cli: &Cli, named: Option<CpuLevel>, printer: &Printer) -> Resu
         Command::Remember(args) => remember::run(args, cpu(), printer),
         Command::Convert(args) => convert::run(args, cpu(), printer),
         Command::Forget(args) => forget::run(args, cpu(), printer),
-        Command::Verify(args) => verify::run(args, printer),
+        Command::Verify(args) => verify::run(args, cpu(), printer),
+        Command::Stats(args) => stats::run(args, cpu(), printer),
+        Command::Diff(args) => diff::run(args, cpu(), printer),
+        Command::Hash(args) => hash::run(args, cpu(), printer),
+        Command::Show(args) => show::run(args, cpu(), printer),
         Command::Scan(args) => scan::run(args, printer),
         Command::Formats => formats::run(printer),
         Command::Demo => demo::run(cpu(), printer),

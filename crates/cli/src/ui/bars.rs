@@ -5,7 +5,7 @@ const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '�
 
 /// A bar for `part` of `whole`, padded to `width` characters. A part above zero is visible.
 pub(crate) fn bar(part: u64, whole: u64, width: usize) -> String {
-    draw(part, whole, width, is_unicode(|name| std::env::var(name).ok()))
+    draw(part, whole, width, is_unicode())
 }
 
 fn draw(part: u64, whole: u64, width: usize, is_unicode: bool) -> String {
@@ -28,7 +28,11 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// Whether the locale has Unicode; it is assumed if there is none.
-fn is_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
+pub(super) fn is_unicode() -> bool {
+    has_unicode(|name| std::env::var(name).ok())
+}
+
+fn has_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
     let locale =
         ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(|name| variable(name).filter(|text| !text.is_empty()));
     locale.is_none_or(|locale| {
@@ -64,8 +68,8 @@ mod tests {
         let with =
             |known: &'static str, value: &'static str| move |name: &str| (name == known).then(|| value.to_owned());
         assert!(
-            is_unicode(|_| None) && is_unicode(with("LANG", "de_DE.UTF-8")) && is_unicode(with("LC_ALL", "C.utf8"))
+            has_unicode(|_| None) && has_unicode(with("LANG", "de_DE.UTF-8")) && has_unicode(with("LC_ALL", "C.utf8"))
         );
-        assert!(!is_unicode(with("LC_ALL", "C")) && !is_unicode(with("LANG", "POSIX")));
+        assert!(!has_unicode(with("LC_ALL", "C")) && !has_unicode(with("LANG", "POSIX")));
     }
 }

@@ -2,8 +2,10 @@
 
 pub(crate) mod bars;
 pub(crate) mod json;
+pub(crate) mod number;
 mod printer;
 mod progress;
+pub(crate) mod shades;
 pub(crate) mod size;
 pub(crate) mod style;
 mod table;

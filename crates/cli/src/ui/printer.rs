@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use super::shades::ellipsis;
 use super::style::Style;
 use super::{Page, ProgressBar, Table, json, size, width};
 use crate::args::OutputArgs;
@@ -101,7 +102,7 @@ impl Printer {
         let page = self.page();
         self.text(table.render(page))?;
         match table.is_cut(page) {
-            true => self.text(format_args!("(… marks text cut to fit {} columns)", page.columns)),
+            true => self.text(format_args!("({} marks text cut to fit {} columns)", ellipsis(), page.columns)),
             false => Ok(()),
         }
     }

@@ -44,6 +44,19 @@ impl Style {
         self.apply(console::Style::new().cyan(), text)
     }
 
+    /// Whether there are colours.
+    pub(crate) const fn is_coloured(self) -> bool {
+        self.is_coloured
+    }
+
+    /// A cell of a picture: a colour of the 256-colour palette, or a character without colours.
+    pub(crate) fn filled(self, character: char, colour: u8) -> String {
+        match self.is_coloured {
+            true => self.apply(console::Style::new().on_color256(colour), " ").to_string(),
+            false => character.to_string(),
+        }
+    }
+
     fn apply(self, style: console::Style, text: &str) -> impl Display {
         style.force_styling(self.is_coloured).apply_to(text.to_owned())
     }

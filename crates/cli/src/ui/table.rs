@@ -2,6 +2,7 @@
 
 use anamnesis::error::printable;
 
+use super::shades::ellipsis;
 use super::style::Style;
 
 /// Spaces between columns.
@@ -179,7 +180,7 @@ fn cut_middle(text: &str, width: usize) -> String {
         }
         let kept = shown.saturating_sub(1);
         cut.extend(&piece[..kept / 2]);
-        cut.push('…');
+        cut.push(ellipsis());
         cut.extend(&piece[piece.len() - (kept - kept / 2)..]);
     }
     cut

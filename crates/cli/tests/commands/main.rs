@@ -22,6 +22,7 @@ mod interruption;
 mod killing;
 mod levels;
 mod listing;
+mod looking;
 mod many;
 mod mixing;
 mod reading;
