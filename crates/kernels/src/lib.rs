@@ -32,11 +32,14 @@ pub use base::float::{E4m3, E4m3Fnuz, E5m2, E5m2Fnuz, E8m0, Format8};
 pub use base::level::Level;
 pub use base::output::{Bf16, F16, F32, Output};
 pub use base::packing::{AwqNibbles, Bits2, Bits3, Bytes, HighNibbles, LowNibbles, Packing, SignedBytes};
-pub use cast::{TopExponent, narrow, round_slice, widen_bf16, widen_e8m0, widen_f16, widen_f32, widen_format8};
+pub use cast::{
+    TopExponent, half_times, narrow, round_slice, widen_bf16, widen_e8m0, widen_f16, widen_f32, widen_format8,
+};
 pub use decode::{
-    Arithmetic, Formula, Step, affine_codes, affine_fields, canonical_nans, cast, coded_blocks, coded_indexed, ggml,
-    nested_scales, ruled_blocks, scaled, scaled_block_rows, scaled_runs, scaled_twice, spread_bits, spread_plane,
-    spread_words, transpose_awq, transpose_columns, transpose_words, unpack_codes, untile_marlin,
+    Arithmetic, Formula, Step, TILE_SIDE, TrellisCodebook, affine_codes, affine_fields, canonical_nans, cast,
+    coded_blocks, coded_indexed, decode_trellis, ggml, nested_scales, products, ruled_blocks, scaled,
+    scaled_block_rows, scaled_runs, scaled_twice, spread_bits, spread_plane, spread_words, transpose_awq,
+    transpose_columns, transpose_words, unpack_codes, untile_marlin,
 };
 pub use encode::{
     Codebook, DISTANCE_LANES, DistanceSums, EncodeBlocks, Factor, Goal, Input, Ratio, SMALLEST_SCALE, Scaling, Steps,

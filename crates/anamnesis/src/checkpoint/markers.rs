@@ -12,6 +12,8 @@ pub(crate) const ENTRY: &str = "_quantization_metadata";
 const MODULE_MARKER: &str = "comfy_quant";
 /// The last name component of a tensor whose dtype is the format of all scaled weights.
 const FORMAT_MARKER: &str = "scaled_fp8";
+/// The most elements of that tensor: its values are not used.
+const FORMAT_MARKER_ELEMENTS: u64 = 2;
 /// The suffix of the scales of these weights.
 const FORMAT_MARKER_SCALE: &str = ".scale_weight";
 
@@ -39,6 +41,11 @@ pub(super) fn read(catalog: &Catalog, source: &dyn Source, budget: &mut Budget, 
             source.read_at(tensor.extent.offset, &mut text)?;
             markers.add_text(prefix.trim_end_matches('.'), document(), &text);
         } else if let Some(prefix) = prefix_before(name, FORMAT_MARKER) {
+            if tensor.elements() > FORMAT_MARKER_ELEMENTS {
+                let shape = &tensor.shape;
+                markers.refuse(format!("{} has shape {shape:?}; it has no values", document()));
+                continue;
+            }
             let format = match tensor.dtype {
                 Dtype::F8E4M3 | Dtype::F32 => "float8_e4m3fn",
                 Dtype::F8E5M2 => "float8_e5m2",

@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::container::{Configuration, OpenOptions};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
-use crate::quant_config::{DOCUMENTS, GptqFormat, Markers, QuantConfig};
+use crate::quant_config::{DOCUMENTS, GptqFormat, MODULE_TABLE, Markers, QuantConfig};
 
 /// Longest configuration that is kept to describe the model: many times that of the largest models.
 const MAX_MODEL_CONFIG_BYTES: usize = 1 << 20;
@@ -77,15 +77,20 @@ impl Sidecars {
     fn in_directory(directory: &Path, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let mut documents = Vec::new();
         let mut unreadable = Vec::new();
-        for name in DOCUMENTS {
+        for name in DOCUMENTS.into_iter().chain([MODULE_TABLE]) {
             match read_bounded(&directory.join(name), MAX_CONFIG_BYTES, Some(&mut *budget)) {
                 Ok(text) => documents.extend(text.map(|text| (name, text))),
                 Err(error @ AnamnesisError::Io(_)) => unreadable.push(error),
                 Err(error) => return Err(error),
             }
         }
+        let table = documents.pop_if(|(name, _)| *name == MODULE_TABLE);
         let texts = documents.iter().map(|(name, text)| (*name, text.as_slice()));
         let config = QuantConfig::read(texts).with_gptq_format(options.gptq_format);
+        let config = match table {
+            Some((_, text)) => config.with_module_table(&text),
+            None => config,
+        };
         let is_model = |(name, text): &(&str, Vec<u8>)| *name == DOCUMENTS[0] && text.len() <= MAX_MODEL_CONFIG_BYTES;
         let model = documents.into_iter().find(is_model).map(|(_, text)| text);
         Ok(Self { config, model, unreadable, ..Self::default() })

@@ -59,10 +59,7 @@ impl<'a> Args<'a> {
 
     /// The integer of the first of these keys that is present, and its place.
     pub(crate) fn integer(&self, keys: &[&'a str]) -> Result<Option<Integer<'a>>> {
-        let value = self.read(keys, Kind::Integer, |value| match value {
-            Json::Number(number) => number.as_i64(),
-            _ => None,
-        })?;
+        let value = self.read(keys, Kind::Integer, integer)?;
         let place = self.get(keys).map(|found| found.place);
         Ok(value.zip(place).map(|(value, place)| Integer { value, place }))
     }
@@ -73,6 +70,14 @@ impl<'a> Args<'a> {
             Some(found) if *found.value == Json::Null => Err(found.wrong(Kind::Integer)),
             _ => self.integer(keys),
         }
+    }
+
+    /// The integers in the list of the first of these keys that is present.
+    pub(crate) fn integers(&self, keys: &[&'a str]) -> Result<Option<Vec<i64>>> {
+        self.read(keys, Kind::Integers, |value| match value {
+            Json::List(items) => items.iter().map(integer).collect(),
+            _ => None,
+        })
     }
 
     /// The number of the first of these keys that is present.
@@ -144,6 +149,13 @@ impl<'a> Args<'a> {
     /// The most specific place.
     pub(crate) fn place(&self) -> Option<Place<'a>> {
         self.layers.first().map(|layer| layer.place)
+    }
+}
+
+fn integer(value: &Json) -> Option<i64> {
+    match value {
+        Json::Number(number) => number.as_i64(),
+        _ => None,
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Description {
 
 /// The member with the method.
 pub(super) const METHOD: &str = "quant_method";
+/// The known formats of sparse weights.
+const SPARSITY_FORMATS: [&str; 3] = ["dense", "sparse-bitmask", "sparse-24-bitmask"];
 /// The member with ModelOpt's algorithm.
 pub(super) const ALGORITHM: &str = "quant_algo";
 
@@ -122,9 +124,9 @@ impl Description {
         let sparsity = self.members.get("sparsity_config").filter(|value| is_set(value));
         let sparse = sparsity.and_then(|config| {
             let format = config.members()?.get("format");
-            let is_dense = matches!(format, Some(Json::Text(format)) if format == "dense");
+            let is_dense = matches!(format, Some(Json::Text(format)) if SPARSITY_FORMATS.contains(&format.as_str()));
             let found = format.map_or_else(|| "none".to_owned(), Json::brief);
-            let text = format!("{}: the sparsity format is {found}; only dense is supported", self.place());
+            let text = format!("{}: the sparsity format is {found}; dense and masks are known", self.place());
             (!is_dense).then_some(("sparsity_config", text))
         });
         let experts = self.members.get("moe_sparsity_config").filter(|value| is_set(value)).map(|_| {

@@ -14,6 +14,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::json::{Json, JsonSeed, MAX_VALUES, Members};
+use super::model_sizes::SizeMembers;
 use crate::json;
 
 /// Documents that may describe the quantisation, the most authoritative first.
@@ -27,12 +28,13 @@ pub(crate) const DOCUMENTS: [&str; 6] = [
 ];
 
 /// Documents that describe a quantisation and nothing else.
-pub(crate) const QUANTISATION_ONLY: [&str; 5] = [
+pub(crate) const QUANTISATION_ONLY: [&str; 6] = [
     "quantize_config.json",
     "hf_quant_config.json",
     "quant_config.json",
     "quantization_config.json",
     "quanto_qmap.json",
+    super::module_table::MODULE_TABLE,
 ];
 
 /// Documents that are a description themselves.
@@ -93,6 +95,8 @@ pub(super) struct Findings {
     pub(super) misplaced: Vec<String>,
     /// Every `model_type`, of the model and of its sub-models.
     pub(super) model_types: Vec<String>,
+    /// The dimensions of matrices.
+    pub(super) model_sizes: Vec<u64>,
 }
 
 /// The member with the type of a model or sub-model.
@@ -114,6 +118,7 @@ pub(super) fn find(text: &[u8], search: Search) -> Result<Findings, String> {
         path: &RefCell::default(),
         found: &RefCell::default(),
         types: &RefCell::default(),
+        sizes: &RefCell::default(),
     };
     let mut reader = serde_json::Deserializer::from_slice(text);
     let is_object = if search == Search::Whole {
@@ -138,7 +143,8 @@ pub(super) fn find(text: &[u8], search: Search) -> Result<Findings, String> {
     }
     let mut found = places.found.take();
     found.sort_by_key(|(depth, ..)| *depth);
-    let mut findings = Findings { model_types: places.types.take(), ..Findings::default() };
+    let model_sizes = places.sizes.borrow().sizes();
+    let mut findings = Findings { model_types: places.types.take(), model_sizes, ..Findings::default() };
     for (_, path, value) in found {
         match value {
             Json::Null => {}
@@ -160,6 +166,8 @@ struct DescriptionFinder<'a> {
     found: &'a RefCell<Vec<(usize, String, Json)>>,
     /// Every `model_type` found.
     types: &'a RefCell<Vec<String>>,
+    /// The sizes found.
+    sizes: &'a RefCell<SizeMembers>,
 }
 
 impl DescriptionFinder<'_> {
@@ -213,7 +221,8 @@ impl<'de> Visitor<'de> for DescriptionFinder<'_> {
         Ok(false)
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
+    fn visit_u64<E>(self, number: u64) -> Result<bool, E> {
+        self.sizes.borrow_mut().add(&self.path.borrow(), number);
         Ok(false)
     }
 

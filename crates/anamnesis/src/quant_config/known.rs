@@ -9,6 +9,8 @@ pub(super) enum Kind {
     Text,
     Flag,
     Integer,
+    /// A list of integers.
+    Integers,
     /// EXL2 and EXL3 use fractional bits.
     Number,
     /// AutoRound also writes a pair.
@@ -26,7 +28,7 @@ pub(super) enum Kind {
 use Kind::{Block, Flag, GroupSize, Integer, Names, NestedNames, Number, Object, Pair, Text};
 
 /// Members of a description, and of an override for some modules.
-const KNOWN: [(&str, Kind); 35] = [
+const KNOWN: [(&str, Kind); 37] = [
     ("quant_method", Text),
     ("quant_algo", Text),
     ("kv_cache_quant_algo", Text),
@@ -60,6 +62,8 @@ const KNOWN: [(&str, Kind); 35] = [
     ("quantized_layers", Object),
     ("dynamic", Object),
     ("extra_config", Object),
+    ("module_quant_configs", Object),
+    ("num_bits", Integer),
     ("sparsity_config", Object),
     ("transform_config", Object),
 ];
@@ -84,6 +88,7 @@ impl Kind {
             Text => "text",
             Flag => "true or false",
             Integer => "an integer",
+            Kind::Integers => "a list of integers",
             Number => "a number",
             GroupSize => "an integer or a pair of integers",
             Pair | Block => "a pair of positive integers",
@@ -101,6 +106,7 @@ impl Kind {
             (Text, value) => is_name(value),
             (Flag, value) => matches!(value, Json::Flag(_)),
             (Integer, value) => is_whole(value),
+            (Kind::Integers, Json::List(items)) => items.iter().all(is_whole),
             (Number, value) => matches!(value, Json::Number(_)),
             (GroupSize, Json::List(items)) => items.len() == 2 && items.iter().all(is_whole),
             (GroupSize, value) => is_whole(value),
@@ -163,7 +169,7 @@ pub(super) fn check(members: &Members, place: Place<'_>, problems: &mut Vec<Stri
         }
         note_repeated(groups, place, problems);
     }
-    for key in ["dynamic", "extra_config", "quantized_layers"] {
+    for key in ["dynamic", "extra_config", "quantized_layers", "module_quant_configs"] {
         let Some((rules, place)) = inside(key) else { continue };
         for (name, rule) in rules.iter() {
             match rule {

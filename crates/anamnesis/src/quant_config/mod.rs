@@ -7,6 +7,8 @@
 //! | `expression` `pattern` `pattern_set` | patterns that match modules |
 //! | `ignored` `rules` `groups` | excluded modules, overrides and groups |
 //! | `markers` | descriptions of single modules inside weight files |
+//! | `storage` `model_sizes` | tables of stored tensors, and the sizes of the model's layers |
+//! | `module_table` | a sidecar with an object per module |
 //! | `module` | the result for one module |
 //!
 //! Everything is read once, when a checkpoint is opened. A member that is malformed, contradictory or unsupported is a
@@ -23,11 +25,14 @@ mod ignored;
 mod json;
 mod known;
 mod markers;
+mod model_sizes;
 mod module;
+mod module_table;
 mod pattern;
 mod pattern_set;
 mod place;
 mod rules;
+mod storage;
 
 use crate::error::AnamnesisError;
 
@@ -40,6 +45,7 @@ pub(crate) use groups::Target;
 use ignored::PatternBudget;
 pub(crate) use markers::Markers;
 pub(crate) use module::ModuleConfig;
+pub(crate) use module_table::MODULE_TABLE;
 pub(crate) use place::Place;
 
 /// The quantisation configuration of a model; empty if there is none.
@@ -52,6 +58,10 @@ pub(crate) struct QuantConfig {
     problems: Vec<AnamnesisError>,
     /// The `model_type` of the model and of its sub-models.
     model_types: Vec<String>,
+    /// The dimensions of the model's matrices.
+    model_sizes: Vec<u64>,
+    /// The sidecar with an object per module; empty if there is none.
+    module_table: json::Members,
     /// The GPTQ format that the caller sets, which overrides the documents.
     gptq_format: Option<GptqFormat>,
 }
@@ -80,6 +90,7 @@ impl QuantConfig {
                     let found = findings.descriptions.into_iter();
                     config.descriptions.extend(found.map(|found| Description::read(name, found, &mut budget)));
                     config.model_types.extend(findings.model_types);
+                    config.model_sizes.extend(findings.model_sizes);
                     let misplaced =
                         findings.misplaced.iter().map(|why| AnamnesisError::parse(format!("{name}: {why}")));
                     config.problems.extend(misplaced);
@@ -145,6 +156,11 @@ impl QuantConfig {
     /// The `model_type` of the model and of its sub-models.
     pub(crate) fn model_types(&self) -> &[String] {
         &self.model_types
+    }
+
+    /// The dimensions of the model's matrices that the configuration names.
+    pub(crate) fn model_sizes(&self) -> &[u64] {
+        &self.model_sizes
     }
 
     /// Whether the configuration describes a quantisation.

@@ -109,6 +109,12 @@ impl ModulePattern {
         Ok(Self(Matcher::Expression(Expression::anywhere(entry).map_err(|why| unreadable(entry, &why))?)))
     }
 
+    /// An expression that matches anywhere in a module's name.
+    pub(super) fn searched(entry: &str) -> Result<Self> {
+        check_length(entry)?;
+        Ok(Self(Matcher::Expression(Expression::anywhere(entry).map_err(|why| unreadable(entry, &why))?)))
+    }
+
     /// The end of a module's name.
     pub(super) fn end(entry: &str) -> Result<Self> {
         check_length(entry)?;
@@ -352,6 +358,12 @@ mod tests {
         check(dialect, "lm_head", &["lm_head"], &["model.lm_head", "lm_head.x"]);
         check(dialect, r".*mlp\.gate.*", &["a.mlp.gate", "mlp.gate_proj"], &["a.mlp_gate"]);
         check(dialect, r"mlp\.gate$", &["a.mlp.gate"], &["a.mlp.gate_proj"]);
+    }
+
+    #[test]
+    fn searched_expressions_match_anywhere() {
+        check(ModulePattern::searched, "mlp", &["a.mlp.b", "mlp"], &["ml.p"]);
+        check(ModulePattern::searched, r"up_proj$", &["a.up_proj"], &["a.up_proj.b"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! | `dynamic` | GPTQModel | `+:` or `-:` and an expression; the first that matches applies | arguments; `-:` excludes the module |
 //! | `extra_config` | AutoRound | a module's name, or an expression; names take precedence | arguments |
 //! | `quantized_layers` | ModelOpt | modules | arguments |
+//! | `module_quant_configs` | Gemma's quantisation | expressions, searched in a module's name; the first that matches applies | arguments |
 //! | the description itself | MLX | a module's name | arguments, or `false` to exclude the module |
 
 use super::ignored::PatternBudget;
@@ -39,10 +40,11 @@ pub(super) enum Effect<'a> {
 impl Rules {
     /// All overrides of a description.
     pub(super) fn read(members: &Members, path: &str, budget: &mut PatternBudget) -> Vec<Self> {
-        let families: [(&'static str, Dialect, bool); 3] = [
+        let families: [(&'static str, Dialect, bool); 4] = [
             ("dynamic", |key| ModulePattern::gptqmodel(unsigned(key)), false),
             ("extra_config", ModulePattern::auto_round, true),
             ("quantized_layers", ModulePattern::subtree, false),
+            ("module_quant_configs", ModulePattern::searched, false),
         ];
         let mut all = Vec::new();
         for (key, dialect, names_first) in families {

@@ -5,6 +5,7 @@
 //! tensor is plain data, unless it looks like a part of a quantised weight: then it is refused by name. A new scheme is
 //! a folder here and a line in [`registry`]; if it encodes too, another line in `ENCODINGS` there.
 
+pub(crate) mod aqlm;
 pub(crate) mod awq;
 pub(crate) mod bitnet;
 pub(crate) mod bnb;
@@ -12,7 +13,12 @@ pub(crate) mod claim;
 pub(crate) mod coder;
 pub(crate) mod comfy;
 pub(crate) mod compressed_tensors;
+pub(crate) mod eetq;
+pub(crate) mod exl2;
+pub(crate) mod exl3;
+pub(crate) mod fouroversix;
 pub(crate) mod fp8;
+pub(crate) mod gemma_quant;
 pub(crate) mod ggml;
 pub(crate) mod gptq;
 pub(crate) mod grouped;
@@ -28,7 +34,9 @@ pub(crate) mod quanto;
 pub(crate) mod quark;
 mod registry;
 pub(crate) mod repack;
+pub(crate) mod sinq;
 pub(crate) mod torchao;
+pub(crate) mod vptq;
 
 pub(crate) use claim::{About, Blocks, Claimed, ClaimedTensor, Weight};
 pub use claim::{Leftover, QuantScheme, TensorRole};

@@ -3,8 +3,8 @@
 use super::claim::{self, About, Claimed, Claims, PartName, Scheme};
 use super::quantise::Encoding;
 use super::{
-    awq, bitnet, bnb, comfy, compressed_tensors, fp8, ggml, gptq, hqq, marlin, mlx, modelopt, mxfp4, quanto, quark,
-    torchao,
+    aqlm, awq, bitnet, bnb, comfy, compressed_tensors, eetq, exl2, exl3, fouroversix, fp8, gemma_quant, ggml, gptq,
+    hqq, marlin, mlx, modelopt, mxfp4, quanto, quark, sinq, torchao, vptq,
 };
 use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
@@ -15,10 +15,18 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 }
 
 /// All schemes in the order in which they claim. FP8 comes last, because packed formats store their scales as FP8 too.
-static ALL: [&dyn Scheme; 18] = [
+static ALL: [&dyn Scheme; 26] = [
     &ggml::Ggml,
     &claim::refused_methods::RefusedMethods,
     &comfy::Comfy,
+    &gemma_quant::Gemma,
+    &eetq::Eetq,
+    &aqlm::Aqlm,
+    &vptq::Vptq,
+    &sinq::Sinq,
+    &fouroversix::FourOverSix,
+    &exl3::Exl3,
+    &exl2::Exl2,
     &marlin::Marlin,
     &gptq::Gptq,
     &awq::Awq,

@@ -81,7 +81,7 @@ const OTHER_SENSES: [(&str, &[&str]); 6] = [
     ("src/scheme/ggml/mix.rs", &["llama", "qwen2"]),
     // A layout of experts and a method of quantisation, both called after the models that came with them.
     ("src/scheme/mxfp4/", &["gpt-oss", "gpt_oss"]),
-    ("src/scheme/claim/refused_methods.rs", &["gemma"]),
+    ("src/scheme/gemma_quant/", &["gemma"]),
 ];
 
 /// Whether code names a module in a path.

@@ -37,7 +37,8 @@ const TWIN: &str = "twin.";
 impl Case {
     fn read(path: &Path, name: String) -> Self {
         let beside = |end: &str| path.with_file_name(format!("{}{end}", stem(path)));
-        let subject = Subject::of(&std::fs::read(path).unwrap(), std::fs::read(beside(".config.json")).ok());
+        let [config, sidecar] = [".config.json", ".sidecar.json"].map(|end| std::fs::read(beside(end)).ok());
+        let subject = Subject::of(&std::fs::read(path).unwrap(), config, sidecar);
         let weights = expected(&beside(".expected.safetensors"));
         let unsigned_zeros = name.contains("/fp4");
         let is_plain = |stored: &&Stored| {

@@ -31,6 +31,7 @@ const GAPS: &str = "where codes take as many words with gaps and without, only t
 const CACHE: &str = "a scale of a cache stands beside no weight, and under another name is data of its module";
 const LAYER: &str =
     "only the class in the configuration determines whether a BitNet layer divides by its scale or multiplies";
+const OPTIONAL: &str = "whether a W4A8 weight has a codebook or a correction is known by their presence alone";
 const VECTOR: &str = "without a configuration or another weight a four-bit weight without its description is a vector";
 
 /// Why the different result of a change is legitimate.
@@ -110,6 +111,7 @@ fn of_entry(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -
 fn of_loss(case: &Case, end: &str, mutation: &Mutation, place: &Surroundings) -> Option<&'static str> {
     match end {
         "scale" if is_vector(case, &mutation.part) => Some(NORM),
+        "weight_codebook" | "weight_correction" if mutation.class == "remove" => Some(OPTIONAL),
         _ if place.configured || place.twin => None,
         "g_idx" if mutation.class == "remove" => Some(GROUP_ORDER),
         _ if mutation.class == "remove" && mutation.part.contains("quant_state") => Some(VECTOR),

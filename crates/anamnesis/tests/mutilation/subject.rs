@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anamnesis::{Checkpoint, ParseLimits, RememberOptions, Result, TargetDtype};
 use serde_json::{Value, json};
 
-use crate::support::{Contents, Folder, Model, Tensor};
+use crate::support::{Contents, Folder, Model, SIDECAR, Tensor};
 
 /// A stored tensor with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +43,17 @@ pub struct Subject {
     pub tensors: Vec<Stored>,
     pub metadata: BTreeMap<String, String>,
     pub config: ConfigFile,
+    /// The sidecar that accompanies the configuration.
+    pub sidecar: Option<Vec<u8>>,
     pub spread: Spread,
 }
 
 impl Subject {
-    pub fn of(bytes: &[u8], config: Option<Vec<u8>>) -> Self {
+    pub fn of(bytes: &[u8], config: Option<Vec<u8>>, sidecar: Option<Vec<u8>>) -> Self {
         let contents = Contents::of(bytes);
         let tensors = contents.tensors.into_iter().map(|(name, tensor)| Stored { name, tensor }).collect();
         let config = config.map_or(ConfigFile::Absent, ConfigFile::Text);
-        Self { tensors, metadata: contents.metadata.unwrap_or_default(), config, spread: Spread::default() }
+        Self { tensors, metadata: contents.metadata.unwrap_or_default(), config, sidecar, spread: Spread::default() }
     }
 
     pub fn find(&self, name: &str) -> Option<&Stored> {
@@ -99,7 +101,12 @@ impl Subject {
     fn stage(&self, folder: &Folder) {
         match &self.config {
             ConfigFile::Absent => {}
-            ConfigFile::Text(text) => drop(folder.write("config.json", text)),
+            ConfigFile::Text(text) => {
+                folder.write("config.json", text);
+                if let Some(sidecar) = &self.sidecar {
+                    folder.write(SIDECAR, sidecar);
+                }
+            }
             ConfigFile::Directory => std::fs::create_dir(folder.path("config.json")).unwrap(),
             #[cfg(unix)]
             ConfigFile::DanglingLink => std::os::unix::fs::symlink("nowhere", folder.path("config.json")).unwrap(),

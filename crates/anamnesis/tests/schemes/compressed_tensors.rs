@@ -224,7 +224,7 @@ fn arguments_that_contradict_what_is_stored_are_refused() {
 
 #[test]
 fn formats_that_are_not_decoded_are_refused_by_their_names() {
-    for format in ["marlin-24", "sparse-24-bitmask", "sparse-bitmask", "mxfp6-pack-quantized", "something-new"] {
+    for format in ["sparse-24-bitmask", "sparse-bitmask", "something-new"] {
         let mut config = plain();
         config["quantization_config"]["format"] = json!(format);
         match refused(&built(&parts()), Some(&config)) {
@@ -235,16 +235,45 @@ fn formats_that_are_not_decoded_are_refused_by_their_names() {
             other => panic!("{format}: {other:?}"),
         }
     }
-    for format in ["int-quantized", "float-quantized", "nvfp4-pack-quantized", "dense"] {
+    let mut config = plain();
+    config["quantization_config"]["format"] = json!("marlin-24");
+    assert_refused(&built(&parts()), &config, &["\"a.weight_packed\"", "\"a.weight_shape\"", "marlin-24"]);
+    for format in ["int-quantized", "float-quantized", "nvfp4-pack-quantized", "mxfp6-pack-quantized", "dense"] {
         let mut config = plain();
         config["quantization_config"]["format"] = json!(format);
         assert_refused(&built(&parts()), &config, &["\"a.weight_packed\"", format, "stored as pack-quantized"]);
     }
-    let sparse = Model::new()
-        .tensor("a.compressed", "BF16", &[4], &[0; 8])
-        .tensor("a.bitmask", "U8", &[1, 1], &[15])
-        .tensor("a.shape", "I64", &[2], &i64s(&[1, 8]));
-    assert_mentions(&refused(&sparse, None).to_string(), &["sparse-24-bitmask", "\"a.compressed\""]);
+}
+
+#[test]
+fn sparse_weights_are_expanded_by_their_masks() {
+    let sparse = |mask: u8, values: usize, shape: [i64; 2]| {
+        let halves: Vec<u8> = (0..values).flat_map(|_| [0x80, 0x3f]).collect();
+        Model::new()
+            .tensor("a.compressed", "BF16", &[values], &halves)
+            .tensor("a.bitmask", "U8", &[1, 1], &[mask])
+            .tensor("a.shape", "I64", &[2], &i64s(&shape))
+            .tensor("a.row_offsets", "I64", &[1], &i64s(&[0]))
+    };
+    let decoded = remember(&sparse(0b0010_0101, 3, [1, 6]), None);
+    assert_eq!(decoded.floats("a.weight"), [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
+    for (model, word) in [
+        (sparse(0b0010_0101, 4, [1, 6]), "3 places for 4 values"),
+        (sparse(0b1000_0101, 3, [1, 6]), "3 places for 3 values"),
+        (sparse(0b0010_0101, 3, [1, 9]), "[1, 9]"),
+        (sparse(0b0010_0101, 3, [2, 6]), "[2, 6]"),
+    ] {
+        assert_mentions(&refused(&model, None).to_string(), &["tensor \"a.", word]);
+    }
+    let pairs = |mask: u8| {
+        Model::new()
+            .tensor("a.compressed", "F8_E4M3", &[1, 2], &[0x38, 0x38])
+            .tensor("a.bitmask", "U8", &[1, 1], &[mask])
+            .tensor("a.shape", "I64", &[2, 1], &i64s(&[1, 4]))
+            .floats("a.weight_scale", &[1], &[2.0])
+    };
+    assert_eq!(remember(&pairs(0b1010), None).floats("a.weight"), [0.0, 2.0, 0.0, 2.0]);
+    assert_mentions(&refused(&pairs(0b0001_1000), None).to_string(), &["\"a.weight\"", "2 places"]);
 }
 
 #[test]

@@ -111,6 +111,9 @@ impl Contents {
 /// A temporary model directory.
 pub struct Folder(tempfile::TempDir);
 
+/// The name of the sidecar with an object per module, which SINQ writes.
+pub const SIDECAR: &str = "model.safetensors.index.json.meta.json";
+
 impl Folder {
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())

@@ -65,6 +65,8 @@ pub enum Packed {
     Bits3,
     /// Four bits, the low half of a byte first.
     LowNibbles,
+    /// Four bits, the high half of a byte first.
+    HighNibbles,
     /// A code per byte.
     Bytes,
     /// A code per byte, in two's complement.
@@ -98,7 +100,7 @@ macro_rules! with_float8 {
 /// `with_packed!(packed, P => body)`: the body with `P` as the packing.
 macro_rules! with_packed {
     ($packed:expr, $packing:ident => $body:expr) => {
-        with_packed!(@arms $packed, $packing => $body, Bits2 Bits3 LowNibbles Bytes SignedBytes)
+        with_packed!(@arms $packed, $packing => $body, Bits2 Bits3 LowNibbles HighNibbles Bytes SignedBytes)
     };
     (@arms $packed:expr, $packing:ident => $body:expr, $($type:ident)+) => {
         match $packed {

@@ -12,7 +12,9 @@
 //! | [`ggml`] | decoders of the block types of GGUF files |
 //! | [`transpose`] | transposition of packed words and nibbles, before decoding |
 //! | [`untile`] | conversion of Marlin tiles to rows, before decoding |
+//! | [`trellis`] | decoder of EXL3's tiles |
 //! | [`columns`] | transposition of decoded elements |
+//! | [`mod@products`] | matrix products in a fixed order, for rotated weights |
 
 pub mod affine;
 pub mod block;
@@ -24,11 +26,13 @@ mod halves;
 mod mirror;
 pub mod nested;
 mod operands;
+pub mod products;
 pub mod rule;
 pub mod runs;
 pub mod scaled;
 pub mod spread;
 pub mod transpose;
+pub mod trellis;
 pub mod twice;
 pub mod untile;
 
@@ -38,10 +42,12 @@ pub use coded::{coded_blocks, ruled_blocks};
 pub use columns::transpose_columns;
 pub use nested::nested_scales;
 pub use operands::canonical_nans;
+pub use products::products;
 pub use rule::{Arithmetic, Formula, Step};
 pub use runs::scaled_runs;
 pub use scaled::{cast, scaled};
 pub use spread::{spread_bits, spread_plane, spread_words};
 pub use transpose::{transpose_awq, transpose_words};
+pub use trellis::{TILE_SIDE, TrellisCodebook, decode_trellis};
 pub use twice::scaled_twice;
 pub use untile::untile_marlin;

@@ -42,19 +42,11 @@ static LAYOUTS: &[PackedLayout] = &[
         BYTES_AND_WORDS,
         &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
-    unique("EXL3", ".trellis", &[Dtype::I16], &[".suh", ".svh", ".su", ".sv"]),
-    unique("EXL2", ".q_weight", WORDS, &[".q_scale", ".q_scale_max", ".q_groups"]),
     with_companion("QuIP#", ".Qidxs", INDICES, &[".SU", ".SV"]),
     unique("Marlin 2:4", ".B_24", WORDS, &[".B_meta", ".s"]),
     with_companion("sparse-bitmask", ".compressed", VALUES, &[".row_offsets"]),
     with_companion("sparse-24-bitmask", ".compressed", VALUES, &[".bitmask"]),
     with_companion("AQLM", ".codes", CODES, &[".codebooks", ".scales"]),
-    unique(
-        "Four Over Six",
-        ".quantized_weight_values",
-        BYTES,
-        &[".quantized_weight_scale_factors", ".quantized_weight_amax", ".quantized_weight_metadata"],
-    ),
     unique("Gemma quantisation", ".embedding_quantized", BYTES, &[".embedding_scale"]),
     with_companion(
         "VPTQ",
@@ -74,7 +66,8 @@ static LAYOUTS: &[PackedLayout] = &[
 const WEIGHT: &str = ".weight";
 
 /// Formats that another scheme decodes: the weights left for this table lack a companion.
-const INCOMPLETE: &[&str] = &["BnB"];
+const INCOMPLETE: &[&str] =
+    &["BnB", "EETQ", "AQLM", "Gemma quantisation", "VPTQ", "sparse-bitmask", "sparse-24-bitmask"];
 
 const fn unique(
     format: &'static str,

@@ -5,32 +5,23 @@ use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, quoted};
 
 use super::claims::Claims;
-use super::part_name::{Confidence, PartName};
 use super::scheme::{About, Scheme};
 
 /// Refuses checkpoints that are quantised by a method that is not decoded.
 pub(in crate::scheme) struct RefusedMethods;
 
 /// `quant_method`, the name of the format, and why it is not decoded.
-const METHODS: [(&str, &str, &str); 18] = [
-    ("aqlm", "AQLM", "its codes point into learned codebooks"),
+const METHODS: [(&str, &str, &str); 10] = [
     ("bitblas", "BitBLAS", "its codes are stored in the tile order of one kind of GPU"),
-    ("eetq", "EETQ", "its columns are interleaved for the GPU that packed them, and the file does not say which"),
-    ("exl2", "EXL2", "its rows have different bit widths"),
-    ("exl3", "EXL3", "its codes are paths of a trellis, and the weights are rotated"),
-    ("fouroversix", "Four Over Six", "its blocks choose between two ranges"),
     ("fp_quant", "FP-Quant", "its weights are rotated by a stored matrix, and its library does not rotate them back"),
-    ("gemma", "Gemma quantisation", "its layers quantise their activations too"),
     ("higgs", "HIGGS", "its codes point into grids, and the weights are rotated"),
     ("paroquant", "ParoQuant", "its weights are rotated in pairs"),
     ("qqq", "QQQ", "its codes are stored in the tile order of one kind of GPU"),
     ("quip", "QuIP#", "its codes point into a lattice, and the weights are rotated"),
     ("quip_sharp", "QuIP#", "its codes point into a lattice, and the weights are rotated"),
     ("quip#", "QuIP#", "its codes point into a lattice, and the weights are rotated"),
-    ("sinq", "SINQ", "its weights have a second scale for every column, and are described in a file of their own"),
     ("spqr", "SpQR", "its outliers are stored apart from its codes"),
     ("tequila", "Tequila", "its codes are ternary, with a bias"),
-    ("vptq", "VPTQ", "its codes point into learned codebooks"),
 ];
 
 impl Scheme for RefusedMethods {
@@ -38,13 +29,6 @@ impl Scheme for RefusedMethods {
         let mut names: Vec<_> = METHODS.iter().map(|(_, name, _)| *name).collect();
         names.dedup();
         About::Refused(names)
-    }
-
-    fn part_names(&self) -> Vec<PartName> {
-        let parts = |suffixes: &'static [&'static str], codes| {
-            suffixes.iter().map(move |suffix| PartName::new(suffix, codes, Confidence::IfConfigured))
-        };
-        parts(&SINQ_COMPANIONS, ".W_q").chain(parts(&GEMMA_ACTIVATION_SCALES, ".weight")).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -63,14 +47,6 @@ impl Scheme for RefusedMethods {
         }
     }
 }
-
-/// The suffixes of SINQ's companions.
-const SINQ_COMPANIONS: [&str; 7] =
-    [".meta.scale", ".meta.zero", ".meta.scale2", ".meta.scale.s", ".meta.scale.m", ".meta.zero.s", ".meta.zero.m"];
-
-/// The suffixes of the activation scales in Gemma's own quantisation.
-const GEMMA_ACTIVATION_SCALES: [&str; 4] =
-    [".input_activation_scale", ".output_activation_scale", ".k_cache_scale", ".v_cache_scale"];
 
 /// Whether codes may be stored in this type.
 fn is_packed(dtype: Dtype) -> bool {

@@ -13,6 +13,8 @@ pub(crate) struct Context {
     indices: Vec<u32>,
     /// Buffers for decoders that wrap other decoders: one for each level of nesting.
     spare: Vec<Vec<u8>>,
+    /// The same for values.
+    spare_floats: Vec<Vec<f32>>,
 }
 
 /// The best level of this CPU.
@@ -25,7 +27,14 @@ impl Default for Context {
 impl Context {
     /// A context without scratch memory, for kernels of this level.
     pub(crate) const fn new(cpu: CpuLevel) -> Self {
-        Self { level: cpu.level(), floats: Vec::new(), bytes: Vec::new(), indices: Vec::new(), spare: Vec::new() }
+        Self {
+            level: cpu.level(),
+            floats: Vec::new(),
+            bytes: Vec::new(),
+            indices: Vec::new(),
+            spare: Vec::new(),
+            spare_floats: Vec::new(),
+        }
     }
 
     /// The instruction set that kernels may use.
@@ -45,6 +54,20 @@ impl Context {
     /// Takes a lent buffer back for reuse.
     pub(crate) fn take_back(&mut self, bytes: Vec<u8>) {
         self.spare.push(bytes);
+    }
+
+    /// Lends a buffer of values with arbitrary contents, which is returned by
+    /// [`take_back_floats`](Self::take_back_floats).
+    pub(crate) fn lend_floats(&mut self, count: usize) -> Vec<f32> {
+        let mut floats = self.spare_floats.pop().unwrap_or_default();
+        floats.resize(count, 0.0);
+        poison(&mut floats, f32::from_bits(0xA5A5_A5A5));
+        floats
+    }
+
+    /// Takes a lent buffer of values back for reuse.
+    pub(crate) fn take_back_floats(&mut self, floats: Vec<f32>) {
+        self.spare_floats.push(floats);
     }
 
     /// A scratch buffer of `count` floats with arbitrary contents.

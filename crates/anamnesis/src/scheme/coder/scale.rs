@@ -16,6 +16,8 @@ pub(crate) enum ScaleType {
     E8m0,
     /// A biased exponent in a byte, of which 255 is infinity; `E8m0` has NaN there.
     Exponent,
+    /// A biased exponent in a byte, placed in the exponent field of an F32: 0 is zero, 255 is infinity.
+    ExponentField,
     E4m3,
     I8,
 }
@@ -44,7 +46,7 @@ impl ScaleType {
         match self {
             Self::F32 => 4,
             Self::Bf16 | Self::F16 => 2,
-            Self::E8m0 | Self::Exponent | Self::E4m3 | Self::I8 => 1,
+            Self::E8m0 | Self::Exponent | Self::ExponentField | Self::E4m3 | Self::I8 => 1,
         }
     }
 
@@ -56,6 +58,11 @@ impl ScaleType {
             Self::F16 => kernels::widen_f16(level, bytes, out),
             Self::E8m0 => kernels::widen_e8m0(level, bytes, out, TopExponent::Nan),
             Self::Exponent => kernels::widen_e8m0(level, bytes, out, TopExponent::Infinity),
+            Self::ExponentField => {
+                let field = |byte: u8| f32::from_bits(u32::from(byte) << 23);
+                out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = field(*byte));
+                out.len().min(bytes.len())
+            }
             Self::E4m3 => chosen::widen_e4m3(level, bytes, out),
             Self::I8 => {
                 out.iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte.cast_signed().into());
@@ -73,7 +80,7 @@ impl ScaleType {
             Self::Bf16 => chosen::round_slice(level, Rounded::Bf16, values, out),
             Self::F16 => chosen::round_slice(level, Rounded::F16, values, out),
             // 2^-127 is subnormal, and its exponent field is 0, as its byte must be.
-            Self::E8m0 | Self::Exponent => {
+            Self::E8m0 | Self::Exponent | Self::ExponentField => {
                 out.iter_mut().zip(values).for_each(|(out, value)| *out = (value.to_bits() >> 23) as u8);
                 out.len().min(values.len())
             }

@@ -1,11 +1,13 @@
 //! Claiming the weights of compressed-tensors.
 
 use super::fp4::fp4_weight;
+use super::fp6::fp6_weight;
 use super::int8::byte_weight;
+use super::marlin24::{self, sparse_weight};
 use super::pack::packed_weight;
 use super::parts::{self, PACKED, Parts, WEIGHT};
 use super::spec::Spec;
-use super::{METHOD, activations};
+use super::{METHOD, activations, sparse};
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::claim::{About, Claims, PartName, Scheme, Weight};
@@ -15,11 +17,15 @@ pub(crate) struct CompressedTensors;
 
 impl Scheme for CompressedTensors {
     fn about(&self) -> About {
-        About::Decoded(METHOD, "pack-quantized of 1 to 8 bits, int-quantized, NVFP4, MXFP4; per row, group or block")
+        About::Decoded(
+            METHOD,
+            "pack-quantized of 1 to 8 bits, int-quantized, NVFP4, MXFP4, MXFP6, marlin-24, sparse with a mask",
+        )
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        parts::PART_NAMES.into_iter().chain(activations::part_names()).collect()
+        let sparse = sparse::PART_NAMES;
+        parts::PART_NAMES.into_iter().chain(sparse).chain(activations::part_names()).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -31,6 +37,7 @@ impl Scheme for CompressedTensors {
         for id in byte_weights(claims) {
             claim_weight(claims, id, WEIGHT);
         }
+        sparse::claim(claims);
         activations::consume(claims);
     }
 }
@@ -64,8 +71,11 @@ fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     }
     let specs = Spec::of_module(claims.config, &module)?;
     let is_packed = codes.name.ends_with(PACKED);
+    let is_sparse = |spec: Option<&Spec>| spec.is_some_and(|spec| spec.format.as_deref() == Some(marlin24::FORMAT));
     let decoded = |spec: Option<&Spec>| match (codes.dtype, spec) {
+        (Dtype::U8, Some(spec)) if is_packed && spec.bits == 6 => fp6_weight(claims, parts, spec),
         (Dtype::U8, spec) if is_packed => fp4_weight(claims, parts, spec),
+        (Dtype::I32, Some(spec)) if is_packed && is_sparse(Some(spec)) => sparse_weight(claims, parts, spec),
         (Dtype::I32, Some(spec)) if is_packed => packed_weight(claims, parts, spec),
         (Dtype::I8, Some(spec)) if !is_packed => byte_weight(claims, parts, spec),
         (Dtype::I32 | Dtype::I8, _) => {
@@ -74,6 +84,9 @@ fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         }
         (dtype, _) => Err(AnamnesisError::parse(format!("it is {dtype}; codes are I32 or U8"))),
     };
+    if !specs.iter().any(|spec| is_sparse(Some(spec))) {
+        parts.refuse(claims, "dense", &[parts.scale_packed, parts.meta])?;
+    }
     if specs.is_empty() {
         return decoded(None);
     }

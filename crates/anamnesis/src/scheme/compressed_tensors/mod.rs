@@ -7,6 +7,9 @@
 //! | `int-quantized`, `naive-quantized` | `X.weight` I8 `[.., out, in]` | the same | `X.weight_zero_point` I8 |
 //! | `nvfp4-pack-quantized` | `X.weight_packed` U8 `[out, in/2]` | F8_E4M3 `[out, in/16]` | `X.weight_global_scale` F32, one value: scales are divided by it |
 //! | `mxfp4-pack-quantized` | the same | U8 exponents `[out, in/32]` | |
+//! | `mxfp6-pack-quantized` | `X.weight_packed` U8 `[out, 3/4 in]` | the same | |
+//! | `marlin-24` | `X.weight_packed` I32 `[in/32, words]`, see [`marlin24`] | `X.scale_packed` F16 | `X.meta` I16 |
+//! | `sparse-bitmask`, `sparse-24-bitmask` | `X.compressed`, see [`sparse`] | `X.weight_scale` over eight-bit floats | `X.bitmask` U8, `X.shape` and `X.row_offsets` I64 |
 //!
 //! A weight has one scale, one per row `[.., out, 1]`, one per group `[.., out, in/size]` or one per block. Codes are
 //! stored unsigned; a value is `(code - middle - zero point) * scale`. Zero points per row or group are packed down the
@@ -14,15 +17,16 @@
 //! version 0.20 and padded to whole words before: the number of words distinguishes the two, or else the version.
 //!
 //! The library calculates in the type of the scales; here every step is F32, rounded once at the end. `float-quantized`
-//! and `mxfp8-quantized` weights are decoded by FP8. Sparse formats, `marlin-24` and `mxfp6-pack-quantized` are refused
-//! by name.
+//! and `mxfp8-quantized` weights are decoded by FP8.
 
 mod activations;
 mod claim;
 mod described;
 mod encoders;
 mod fp4;
+mod fp6;
 mod int8;
+mod marlin24;
 mod pack;
 mod packing;
 mod parts;
@@ -30,6 +34,7 @@ mod preset;
 mod quantiser;
 mod scale_rules;
 mod scales;
+mod sparse;
 mod spec;
 
 pub(crate) use claim::CompressedTensors;

@@ -16,7 +16,6 @@ pub(super) const PART_NAMES: [PartName; 6] = [
     PartName::new(".weight_shape", PACKED, Confidence::Certain),
     PartName::new(".weight_g_idx", PACKED, Confidence::Certain),
     PartName::new(".weight_global_scale", PACKED, Confidence::Certain),
-    // A companion of marlin-24, which is refused.
     PartName::new(".scale_packed", PACKED, Confidence::Certain),
 ];
 
@@ -28,6 +27,9 @@ pub(super) struct Parts {
     pub shape: Option<TensorId>,
     pub g_idx: Option<TensorId>,
     pub global_scale: Option<TensorId>,
+    /// Companions of marlin-24.
+    pub scale_packed: Option<TensorId>,
+    pub meta: Option<TensorId>,
 }
 
 impl Parts {
@@ -41,18 +43,16 @@ impl Parts {
             claims.take(id, role);
             Some(id)
         };
-        let parts = Self {
+        Self {
             codes,
             scale: companion("weight_scale", TensorRole::Scale),
             zero_point: companion("weight_zero_point", TensorRole::ZeroPoint),
             shape: companion("weight_shape", TensorRole::QuantState),
             g_idx: companion("weight_g_idx", TensorRole::GroupIndex),
             global_scale: companion("weight_global_scale", TensorRole::Scale),
-        };
-        // Companions of marlin-24, which is refused.
-        companion("scale_packed", TensorRole::Scale);
-        companion("meta", TensorRole::QuantState);
-        parts
+            scale_packed: companion("scale_packed", TensorRole::Scale),
+            meta: companion("meta", TensorRole::QuantState),
+        }
     }
 
     /// The name of its module.

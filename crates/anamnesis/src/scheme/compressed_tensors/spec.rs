@@ -34,14 +34,16 @@ pub(super) struct Spec {
 }
 
 /// The formats that are decoded, by this scheme or by FP8.
-const FORMATS: [&str; 7] = [
+const FORMATS: [&str; 9] = [
     "pack-quantized",
     "int-quantized",
     "naive-quantized",
     "float-quantized",
     "nvfp4-pack-quantized",
     "mxfp4-pack-quantized",
+    "mxfp6-pack-quantized",
     "mxfp8-quantized",
+    "marlin-24",
 ];
 
 /// The `format` of a model whose groups have formats of their own.

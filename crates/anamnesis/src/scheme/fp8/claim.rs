@@ -8,7 +8,7 @@ use crate::catalog::{Catalog, Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::Args;
 use crate::scheme::claim::{About, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
-use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, ScaleType};
+use crate::scheme::coder::{Arrangement, Coding, Evidence, Grid, Recipe, ScaleType, Swizzled};
 
 /// The FP8 scheme, with the naming of all libraries.
 pub(crate) struct Fp8;
@@ -139,9 +139,8 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
     if expectation.arrangements.is_empty() && may_be_tiles(scale_tensor, grid.arrangement) {
         let (name, scale) = (quoted(&tensor.name), quoted(&scale_tensor.name));
         let detail = format!(
-            "{scale} may hold the scales of {name} row after row, or in tiles of {} rows as ComfyUI does: the shape fits both, and \
-             no configuration, header or marker says which",
-            TILE.0
+            "{scale} may hold the scales of {name} row after row, or in tiles of 128 rows as ComfyUI does: the shape fits both, and \
+             no configuration, header or marker says which"
         );
         return Err(AnamnesisError::unsupported("MXFP8", detail));
     }
@@ -178,13 +177,10 @@ fn scaled_weight(claims: &Claims<'_>, id: TensorId, scale: TensorId) -> Result<W
     })
 }
 
-/// Rows and columns of the tiles in which kernels for MXFP8 want its scales.
-const TILE: (usize, usize) = (128, 4);
-
 /// Whether powers of two for runs of a row may be stored in tiles as well as row after row: tiles are whole.
 fn may_be_tiles(scale: &StoredTensor, arrangement: Arrangement) -> bool {
-    let is_whole = matches!(scale.shape[..], [rows, cols] if rows % TILE.0 == 0 && cols % TILE.1 == 0);
-    scale.dtype == Dtype::F8E8M0 && matches!(arrangement, Arrangement::Block(1, _)) && is_whole
+    let is_run = matches!(arrangement, Arrangement::Block(1, _));
+    scale.dtype == Dtype::F8E8M0 && is_run && Swizzled::may_hold(&scale.shape)
 }
 
 /// Refuses a weight with a companion that changes the meaning of its codes in a way that is not decoded.

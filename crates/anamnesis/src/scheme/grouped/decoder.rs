@@ -38,7 +38,7 @@ impl Grouped {
 
     /// Whether codes are unpacked to bytes before the kernel, because no kernel reads this layout.
     fn needs_unpacking(&self) -> bool {
-        !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. })
+        !matches!(self.layout, Layout::Dense { bits: 2 | 3 | 4 | 8, .. } | Layout::HighNibbles)
     }
 
     /// Whether every column has its own scale; the kernel for that is faster than blocks of one element.
@@ -140,6 +140,7 @@ impl Grouped {
         let tile = Tile { elements, codes, map: self.meaning.map(), scales, offsets, index };
         let packing = match (self.needs_unpacking(), self.layout.bits()) {
             _ if self.meaning == Meaning::Signed => Packed::SignedBytes,
+            _ if self.layout == Layout::HighNibbles => Packed::HighNibbles,
             (false, 2) => Packed::Bits2,
             (false, 3) => Packed::Bits3,
             _ if self.layout == Layout::RowPairs => Packed::LowNibbles,
@@ -159,7 +160,9 @@ impl Grouped {
             _ => return None,
         };
         let cols = self.grid.cols;
+        let is_low_first = self.layout != Layout::HighNibbles;
         let is_gapless = self.layout.is_gapless(cols) && self.grid.block_rows == 1 && cols.is_multiple_of(values);
+        let is_gapless = is_gapless && is_low_first;
         // Codes and scales are parts 0 and 1, and the global scale is part 2.
         (is_plain && is_float && is_gapless).then(|| GgmlBlocks {
             block: kind.block(),
@@ -190,7 +193,8 @@ impl Grouped {
         let is_plain = is_plain && self.arithmetic.step == Step::F32 && block_rows == 1;
         let integers =
             Integers { bits, rows, cols, group: block_cols, words: CodeOrder::Rows, scale: self.scales.kind, offsets };
-        (is_plain && self.layout.is_gapless(cols)).then_some(integers)?.checked()
+        let is_low_first = self.layout != Layout::HighNibbles;
+        (is_plain && is_low_first && self.layout.is_gapless(cols)).then_some(integers)?.checked()
     }
 }
 

@@ -176,7 +176,7 @@ impl GroupedEncoder {
                 };
                 Ok(rows.map(pack_row).sum())
             }
-            Layout::Words { .. } | Layout::Planes { .. } | Layout::RowPairs => {
+            Layout::Words { .. } | Layout::Planes { .. } | Layout::HighNibbles | Layout::RowPairs => {
                 Err(mishandled("a layout that is not written"))
             }
         }

@@ -17,6 +17,8 @@ pub(crate) enum Layout {
     /// In bit fields of bytes or words: the first `rows` rows are the first field of every byte or word, the next
     /// `rows` rows the next field. `rows` rows of bytes or words are stored.
     Planes { bits: u8, unit: Unit, rows: u64, order: Order },
+    /// Four-bit codes, the high half of a byte first; each row begins a new byte.
+    HighNibbles,
     /// Four-bit codes of two rows in the same bytes: the first row in the low nibbles.
     RowPairs,
 }
@@ -66,7 +68,7 @@ impl Layout {
     pub(crate) const fn bits(self) -> u8 {
         match self {
             Self::Dense { bits, .. } | Self::Words { bits, .. } | Self::Planes { bits, .. } => bits,
-            Self::RowPairs => 4,
+            Self::HighNibbles | Self::RowPairs => 4,
         }
     }
 
@@ -74,7 +76,7 @@ impl Layout {
     pub(super) fn unit(self) -> u64 {
         match self {
             Self::Dense { bits: 8, .. } | Self::Planes { .. } => 1,
-            Self::RowPairs => 2,
+            Self::HighNibbles | Self::RowPairs => 2,
             Self::Dense { .. } => 8,
             Self::Words { bits, .. } => per_word(bits),
         }
@@ -82,7 +84,11 @@ impl Layout {
 
     /// Whether rows of `cols` codes are stored without gaps between them.
     pub(super) fn is_gapless(self, cols: u64) -> bool {
-        matches!(self, Self::Dense { bits, row_bytes } if row_bytes * 8 == cols * u64::from(bits))
+        match self {
+            Self::Dense { bits, row_bytes } => row_bytes * 8 == cols * u64::from(bits),
+            Self::HighNibbles => cols.is_multiple_of(2),
+            Self::Words { .. } | Self::Planes { .. } | Self::RowPairs => false,
+        }
     }
 
     /// The byte at which an element starts, which must be at a [cut](Self::unit); for planes and pairs, the byte that
@@ -92,6 +98,7 @@ impl Layout {
             Self::Dense { row_bytes, .. } | Self::Words { row_bytes, .. } => {
                 element / cols * row_bytes + self.bytes_of(element % cols)
             }
+            Self::HighNibbles => element / cols * cols.div_ceil(2) + self.bytes_of(element % cols),
             Self::Planes { unit, rows, .. } => (element / cols % rows * cols + element % cols) * unit.bytes(),
             Self::RowPairs => element / cols / 2 * cols + element % cols,
         }
@@ -102,6 +109,7 @@ impl Layout {
         match self {
             Self::Dense { bits, .. } => (codes * u64::from(bits)).div_ceil(8),
             Self::Words { bits, .. } => codes.div_ceil(per_word(bits)) * 4,
+            Self::HighNibbles => codes.div_ceil(2),
             Self::Planes { unit, .. } => codes * unit.bytes(),
             Self::RowPairs => codes,
         }
@@ -115,7 +123,7 @@ impl Layout {
             at = match self {
                 Self::Planes { rows, .. } => ((at / cols / rows + 1) * rows * cols).min(end),
                 Self::RowPairs => ((at / cols + 1) * cols).min(end),
-                Self::Dense { .. } | Self::Words { .. } => end,
+                Self::Dense { .. } | Self::Words { .. } | Self::HighNibbles => end,
             };
             (start < end).then_some(start..at)
         })
@@ -200,6 +208,8 @@ impl Layout {
                         Unit::Word => spread_plane::<4>(level, codes, shift, bits, out),
                     }
                 }
+                // The kernels read these as they are.
+                Self::HighNibbles => 0,
                 Self::RowPairs => gather_halves(codes, (run.start / cols % 2) as u32 * 4, out),
                 Self::Dense { bits, .. } if self.is_gapless(cols) => spread_bits(level, codes, bits, out),
                 Self::Dense { bits, .. } => {

@@ -26,9 +26,10 @@ mod scaling;
 mod tests;
 
 use crate::catalog::TargetDtype;
-use anamnesis_kernels::float::e2m1;
+use anamnesis_kernels::float::{e2m1, f16};
 pub(crate) use anamnesis_kernels::{Arithmetic, Factor, Formula, Goal, Ratio, Step};
 
+use crate::scheme::bnb::NF4_MAP;
 use crate::scheme::coder::{Grid, ScaleOp, ScaleType};
 
 pub(crate) use encoder::{GroupedEncoder, ZeroPointStorage};
@@ -44,6 +45,12 @@ pub(crate) enum Meaning {
     Signed,
     /// A four-bit integer in two's complement.
     SignedNibble,
+    /// A four-bit integer that is stored plus 8.
+    CentredNibble,
+    /// An entry of the NF4 table, in half precision.
+    HalfNf4,
+    /// An entry of SINQ's NF3 table, in half precision.
+    HalfNf3,
     /// A four-bit float; code 8 is −0.
     E2m1,
     /// A four-bit float; code 8 is +0.
@@ -58,12 +65,23 @@ impl Meaning {
             *value = match self {
                 Self::Unsigned | Self::Signed => code.into(),
                 Self::SignedNibble => f32::from(code) - if code < 8 { 0.0 } else { 16.0 },
+                Self::CentredNibble => f32::from(code) - 8.0,
+                Self::HalfNf4 => half(NF4_MAP[usize::from(code)]),
+                Self::HalfNf3 => half(NF3[usize::from(code % 8)]),
                 Self::E2m1NoMinusZero if code == 8 => 0.0,
                 Self::E2m1 | Self::E2m1NoMinusZero => e2m1::decode(code),
             };
         }
         map
     }
+}
+
+/// SINQ's NF3 table.
+const NF3: [f32; 8] = [-1.0, -0.535_022_74, -0.246_931_4, 0.0, 0.183_337_52, 0.381_993_95, 0.622_985_66, 1.0];
+
+/// The nearest number of half precision.
+fn half(value: f32) -> f32 {
+    f16::decode(f16::encode(value))
 }
 
 /// The scales of a weight.

@@ -52,6 +52,7 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
             let bit = row * row_bytes * 8 + col / per_word * 32 + col % per_word * u64::from(bits);
             field(&parts[0], bit, bits)
         }
+        Layout::HighNibbles => field(&parts[0], (row * grid.cols.div_ceil(2) * 2 + (col ^ 1)) * 4, 4),
         Layout::RowPairs => field(&parts[0], (row / 2 * grid.cols + col) * 8 + row % 2 * 4, 4),
         Layout::Planes { bits, unit, rows, order } => {
             let unit_bits = if unit == Unit::Byte { 8 } else { 32 };
@@ -66,6 +67,8 @@ fn naive(weight: &Grouped, parts: &[Vec<u8>], element: u64) -> f32 {
         Meaning::Signed => f32::from(code.cast_signed()),
         Meaning::Unsigned => f32::from(code),
         Meaning::SignedNibble => f32::from((code << 4).cast_signed() >> 4),
+        Meaning::CentredNibble => f32::from(code) - 8.0,
+        Meaning::HalfNf4 | Meaning::HalfNf3 => weight.meaning.map()[usize::from(code)],
         Meaning::E2m1 | Meaning::E2m1NoMinusZero => weight.meaning.map()[usize::from(code)],
     };
     let stored = !matches!(weight.offsets, Offsets::None | Offsets::Constant(_));
@@ -120,7 +123,7 @@ fn without_spare_bits(weight: &Grouped, codes: &[u8]) -> Vec<u8> {
             let (bits, bit) = (u64::from(bits), at % (row_bytes * 8));
             bit % 32 / bits < 32 / bits && bit / 32 * (32 / bits) + bit % 32 / bits < cols
         }
-        Layout::Planes { .. } | Layout::RowPairs => true,
+        Layout::Planes { .. } | Layout::HighNibbles | Layout::RowPairs => true,
     };
     let kept =
         |at: u64, byte: u8| (0..8).filter(|bit| is_used(at * 8 + bit)).fold(0, |kept, bit| kept | byte & 1 << bit);
@@ -150,10 +153,12 @@ fn layouts(bits: u8, rows: u64, cols: u64) -> Vec<(Layout, u64)> {
     });
     let size = |layout: Layout| match layout {
         Layout::Dense { row_bytes, .. } | Layout::Words { row_bytes, .. } => rows * row_bytes,
-        Layout::Planes { .. } | Layout::RowPairs => 0,
+        Layout::Planes { .. } | Layout::HighNibbles | Layout::RowPairs => 0,
     };
-    let pairs = (bits == 4).then_some((Layout::RowPairs, rows.div_ceil(2) * cols));
-    dense.map(|layout| (layout, size(layout))).into_iter().chain(planes).chain(pairs).collect()
+    let nibbles =
+        [(Layout::RowPairs, rows.div_ceil(2) * cols), (Layout::HighNibbles, rows * cols.div_ceil(2))].into_iter();
+    let nibbles = nibbles.filter(|_| bits == 4);
+    dense.map(|layout| (layout, size(layout))).into_iter().chain(planes).chain(nibbles).collect()
 }
 
 #[test]
@@ -176,12 +181,18 @@ fn every_layout_offset_and_rule_equals_one_element_at_a_time() {
         let grid = Grid::new(rows, cols, block_rows, block_cols, Arrangement::Block(block_rows, block_cols));
         let all = layouts(bits, all_rows, cols);
         let (layout, code_bytes) = all[random.below(all.len() as u64) as usize];
-        let is_nibbles = bits == 4 && matches!(layout, Layout::Dense { .. } | Layout::RowPairs);
+        let is_nibbles = bits == 4 && matches!(layout, Layout::Dense { .. } | Layout::HighNibbles | Layout::RowPairs);
         let meaning = match (bits, layout) {
             (8, Layout::Dense { .. }) if random.below(2) == 0 => Meaning::Signed,
             _ if is_nibbles => {
-                let all = [Meaning::Unsigned, Meaning::SignedNibble, Meaning::E2m1, Meaning::E2m1NoMinusZero];
-                all[random.below(4) as usize]
+                let all = [
+                    Meaning::Unsigned,
+                    Meaning::SignedNibble,
+                    Meaning::CentredNibble,
+                    Meaning::E2m1,
+                    Meaning::E2m1NoMinusZero,
+                ];
+                all[random.below(5) as usize]
             }
             _ => Meaning::Unsigned,
         };
@@ -253,8 +264,8 @@ fn long_rows_are_cut_where_codes_begin_a_byte_and_not_otherwise() {
     for (bits, cols, block) in
         [(4, 140_000, 32), (3, 140_000, 20), (6, 140_008, 1000), (3, 140_001, 64), (8, 140_001, 7)]
     {
-        let pairs = (bits == 4).then_some(Layout::RowPairs);
-        for layout in [Layout::words(bits, cols), Layout::padded_words(bits, cols)].into_iter().chain(pairs) {
+        let nibbles = [Layout::RowPairs, Layout::HighNibbles].into_iter().filter(|_| bits == 4);
+        for layout in [Layout::words(bits, cols), Layout::padded_words(bits, cols)].into_iter().chain(nibbles) {
             let grid = Grid::new(3, cols, 1, block, Arrangement::Block(1, block));
             let weight = Grouped {
                 layout,

@@ -9,7 +9,7 @@ use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Blocks, Claims, QuantScheme, Weight};
-use crate::scheme::coder::{Coding, Evidence, Recipe, ScaleType};
+use crate::scheme::coder::{Coding, Evidence, Recipe, ScaleType, Swizzled};
 use crate::scheme::grouped::{Arithmetic, GlobalScale, Grouped, Meaning, Offsets, Scales};
 
 pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
@@ -54,6 +54,14 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         Algorithm::Nvfp4 | Algorithm::Mxfp4 => Shape::of(codes, scale, group)?,
         Algorithm::Int4 => Shape::of_row_pairs(codes, scale, group)?,
     };
+    if configured.is_none() && !claims.config.is_present() && Swizzled::may_hold(&scale.shape) {
+        let scale = quoted(&scale.name);
+        let detail = format!(
+            "{scale} may hold its scales row after row, or in tiles of 128 rows as ComfyUI does: the shape fits both, and \
+             no configuration, header or marker says which"
+        );
+        return Err(AnamnesisError::unsupported("NVFP4", detail));
+    }
     let global = match (algorithm, parts.global_scale) {
         (Algorithm::Nvfp4, None) => return Err(missing(&names.global_scale)),
         (Algorithm::Nvfp4, Some(id)) => Some(global_scale(claims.catalog.get(id), &shape)?),

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::description::{Description, float8_name};
-use super::swizzle::Swizzled;
 use crate::catalog::{Dtype, StoredTensor, TargetDtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::coder::{Arrangement, Grid, Rounded, ScaleType, TileDecoder};
+use crate::scheme::coder::{Arrangement, Grid, PartOrigin, RestoredParts, Rounded, ScaleType, Swizzled, TileDecoder};
 use crate::scheme::fp8::{Fp8Decoder, Fp8Format};
 use crate::scheme::grouped::{Arithmetic, Formula, GlobalScale, Grouped, Layout, Meaning, Offsets, Scales, Step};
 
@@ -195,6 +194,20 @@ fn unpacked(codes: &Part<'_>) -> Result<Vec<usize>> {
     Ok(shape)
 }
 
+/// The part index of the scales.
+const SCALES: usize = 1;
+
+/// Wraps a decoder that reads its scales row by row, if they are swizzled.
+fn in_rows(swizzled: Option<Swizzled>, decoder: Arc<dyn TileDecoder>) -> Arc<dyn TileDecoder> {
+    match swizzled {
+        None => decoder,
+        Some(swizzled) => {
+            let parts = vec![PartOrigin::Stored(0), PartOrigin::Restored(Arc::new(swizzled)), PartOrigin::Stored(2)];
+            Arc::new(RestoredParts::around(decoder, parts))
+        }
+    }
+}
+
 /// The grid of scales for blocks of `size` values of a row, and their swizzled order if they have one.
 fn row_blocks(
     description: &Description,
@@ -217,10 +230,11 @@ fn row_blocks(
         return if scale.tensor.shape == plain { Ok((grid, None)) } else { Err(mismatch(scale, shape)) };
     }
     let all_rows = stack.iter().fold(rows, |product, &dim| product.saturating_mul(dim as u64));
-    let swizzled = Swizzled { rows: all_rows, cols: blocks as u64 };
+    let swizzled = Swizzled { part: SCALES, cols: blocks as u64 };
+    let stored = Swizzled::padded(all_rows, swizzled.cols).and_then(|[rows, cols]| rows.checked_mul(cols));
     // The scales of a stack are swizzled as those of one tall matrix; no matrix may end inside a tile.
     let is_whole = stack.iter().all(|&dim| dim == 1) || rows.is_multiple_of(Swizzled::ROWS);
-    match is_whole && scale.tensor.elements() == swizzled.bytes() && scale.tensor.shape.len() == shape.len() {
+    match is_whole && Some(scale.tensor.elements()) == stored && scale.tensor.shape.len() == shape.len() {
         true => Ok((grid, Some(swizzled))),
         false => Err(mismatch(scale, shape)),
     }
@@ -255,7 +269,7 @@ fn mx(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
         block: Some((1, size)),
         symmetric: Some(true),
         parts: vec![codes.id, scale.id],
-        decoder: Rounded::to(target, Swizzled::around(swizzled, decoder)),
+        decoder: Rounded::to(target, in_rows(swizzled, decoder)),
     })
 }
 
@@ -286,7 +300,7 @@ fn nvfp4(description: &Description, parts: &Parts<'_>) -> Result<Decoded> {
         block: Some((1, size)),
         symmetric: Some(true),
         parts: [codes.id, scale.id].into_iter().chain(global.map(|global| global.id)).collect(),
-        decoder: Rounded::to(target, Swizzled::around(swizzled, Arc::new(decoder))),
+        decoder: Rounded::to(target, in_rows(swizzled, Arc::new(decoder))),
     })
 }
 

@@ -16,6 +16,5 @@
 mod claim;
 mod description;
 mod layouts;
-mod swizzle;
 
 pub(crate) use claim::Torchao;

@@ -1,0 +1,13 @@
+//! EETQ: eight-bit integers with a scale per output, interleaved for tensor cores (compute capability 7.5 to 8.9).
+//!
+//! | stored | type and shape | |
+//! |---|---|---|
+//! | `X.weight`, or `X.qweight` in EETQ's own files | I8 `[in, out]` | the codes, in the order of [`order`] |
+//! | `X.weight_scales` | F16 `[out]` | |
+//!
+//! `value = code * scale`, and the weight is transposed to `[out, in]`.
+
+mod claim;
+mod order;
+
+pub(crate) use claim::Eetq;

@@ -1,0 +1,179 @@
+//! Claiming EXL2 weights by their codes, `X.q_weight`.
+
+use std::sync::Arc;
+
+use super::decoder::Packed;
+use super::groups::{RUN, order, runs};
+use crate::catalog::{Dtype, StoredTensor, TensorId};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{About, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
+use crate::scheme::coder::{Coding, Prepare, Prepared, Recipe};
+
+/// The EXL2 scheme.
+pub(crate) struct Exl2;
+
+const NAME: &str = "EXL2";
+const CODES: &str = ".q_weight";
+/// The companions that are read, in the order of a weight's parts, and their types.
+const COMPANIONS: [(&str, &[Dtype]); 4] = [
+    (".q_scale", &[Dtype::I32, Dtype::U32]),
+    (".q_scale_max", &[Dtype::F16]),
+    (".q_groups", &[Dtype::I16, Dtype::U16]),
+    (".q_invperm", &[Dtype::I32, Dtype::U32]),
+];
+/// The companion that loaders compute themselves.
+const UNREAD: &str = ".q_perm";
+/// The most inputs: rows are numbered by 16 bits.
+const MOST_INPUTS: u64 = 1 << 16;
+
+impl Scheme for Exl2 {
+    fn about(&self) -> About {
+        About::Decoded(NAME, "2, 3, 4, 5, 6 and 8 bits in any mix, in any order of inputs")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        let unique = [CODES, ".q_scale_max", ".q_groups", ".q_invperm"];
+        let unique = unique.map(|suffix| PartName::new(suffix, CODES, Confidence::Certain));
+        let common = [".q_scale", UNREAD].map(|suffix| PartName::new(suffix, CODES, Confidence::IfPacked));
+        unique.into_iter().chain(common).collect()
+    }
+
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let codes = claims.unclaimed().filter(|(_, tensor)| tensor.name.ends_with(CODES));
+        let codes: Vec<_> = codes.map(|(id, _)| id).collect();
+        for id in codes {
+            claim_weight(claims, id);
+        }
+    }
+}
+
+fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
+    let name = &claims.catalog.get(codes).name;
+    let module = name.strip_suffix(CODES).unwrap_or(name);
+    claims.take(codes, TensorRole::Quantized);
+    let mut companion = |suffix: &str, role| {
+        let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
+        claims.take(id, role);
+        Some(id)
+    };
+    let found = COMPANIONS.map(|(suffix, _)| match suffix {
+        ".q_scale" | ".q_scale_max" => companion(suffix, TensorRole::Scale),
+        _ => companion(suffix, TensorRole::GroupIndex),
+    });
+    let unread = companion(UNREAD, TensorRole::GroupIndex);
+    match weight(claims, module, codes, found, unread) {
+        Ok(weight) => claims.add(weight),
+        Err(problem) => claims.refuse(problem.in_tensor(name)),
+    }
+}
+
+fn weight(
+    claims: &Claims<'_>,
+    module: &str,
+    codes: TensorId,
+    found: [Option<TensorId>; COMPANIONS.len()],
+    unread: Option<TensorId>,
+) -> Result<Weight> {
+    let catalog = claims.catalog;
+    let stored = catalog.get(codes);
+    if let Some(method) = claims.config.method().filter(|method| !method.eq_ignore_ascii_case("exl2")) {
+        let (file, method) = (claims.config.file(), quoted(method));
+        return Err(AnamnesisError::parse(format!("it is named like EXL2, {file} says {method}")));
+    }
+    if !matches!(stored.dtype, Dtype::I32 | Dtype::U32) {
+        return Err(AnamnesisError::parse(format!("it is {}; I32 is needed", stored.dtype)));
+    }
+    let mut ids = vec![codes];
+    for ((suffix, dtypes), id) in COMPANIONS.iter().zip(found) {
+        let name = format!("{module}{suffix}");
+        let id = id.ok_or_else(|| {
+            let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
+            AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
+        })?;
+        let part = catalog.get(id);
+        if !dtypes.contains(&part.dtype) {
+            let needed = dtypes.first().map_or("", |dtype| dtype.name());
+            return Err(AnamnesisError::parse(format!("{} is {}; {needed} is needed", quoted(&name), part.dtype)));
+        }
+        ids.push(id);
+    }
+    let of = |index: usize| ids.get(index).map_or(stored, |id| catalog.get(*id));
+    let [scales, largest, groups, order] = [1, 2, 3, 4].map(of);
+    let misfit = |part: &StoredTensor| {
+        let (name, shape, codes) = (quoted(&part.name), &part.shape, &stored.shape);
+        AnamnesisError::parse(format!("{name} has shape {shape:?}, which does not fit words of shape {codes:?}"))
+    };
+    let &[words, outputs] = &stored.shape[..] else { return Err(misfit(stored)) };
+    let &[inputs] = &order.shape[..] else { return Err(misfit(order)) };
+    let &[count] = &largest.shape[..] else { return Err(misfit(largest)) };
+    let [words, outputs, inputs, count] = [words, outputs, inputs, count].map(|size| size as u64);
+    let is_shape =
+        |part: &StoredTensor, shape: &[u64]| part.shape.iter().map(|&dim| dim as u64).eq(shape.iter().copied());
+    if words == 0 || outputs == 0 || !outputs.is_multiple_of(RUN) {
+        return Err(misfit(stored));
+    }
+    if inputs == 0 || inputs > MOST_INPUTS || !inputs.is_multiple_of(RUN) {
+        return Err(misfit(order));
+    }
+    if count == 0 || !is_shape(scales, &[count, outputs / 8]) {
+        return Err(misfit(scales));
+    }
+    if !is_shape(groups, &[2 * count]) {
+        return Err(misfit(groups));
+    }
+    if let Some(unread) = unread.map(|id| catalog.get(id)).filter(|unread| unread.shape != order.shape) {
+        return Err(misfit(unread));
+    }
+    let name = format!("{module}.weight");
+    if catalog.find(&name).is_some() {
+        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
+    }
+    let values = inputs.checked_mul(outputs).ok_or_else(|| misfit(stored))?;
+    Ok(Weight {
+        name,
+        shape: vec![outputs as usize, inputs as usize],
+        values,
+        scheme: QuantScheme::Named(NAME),
+        blocks: None,
+        coding: Coding {
+            format: "exl2".to_owned(),
+            symmetric: Some(true),
+            evidence: claims.evidence(&["quant_method"]),
+            ..Coding::default()
+        },
+        parts: ids,
+        recipe: Recipe::Deferred(Arc::new(Groups { words, outputs, inputs, count })),
+    })
+}
+
+/// A weight whose groups and order are read while planning.
+struct Groups {
+    words: u64,
+    outputs: u64,
+    inputs: u64,
+    count: u64,
+}
+
+/// The part indices of `q_groups` and `q_invperm`.
+const GROUPS: usize = 3;
+const ORDER: usize = 4;
+
+impl Prepare for Groups {
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
+        let runs = runs(&read(GROUPS)?, self.inputs, self.words)?;
+        let order = order(&read(ORDER)?)?;
+        let decoder = Packed {
+            outputs: self.outputs,
+            words: self.words,
+            groups: self.count,
+            runs: runs.into(),
+            order: order.into(),
+        };
+        let shape = vec![self.outputs as usize, self.inputs as usize];
+        Ok(Prepared { shape, decoder: Arc::new(decoder), coding: None })
+    }
+
+    fn describe(&self) -> String {
+        NAME.to_owned()
+    }
+}

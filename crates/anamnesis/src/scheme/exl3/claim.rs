@@ -1,0 +1,45 @@
+//! Claiming EXL3 weights by their trellises.
+
+use super::weight::{Parts, weight};
+use crate::catalog::Dtype;
+use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};
+
+/// The EXL3 scheme.
+pub(crate) struct Exl3;
+
+/// The suffix of the codes.
+pub(super) const CODES: &str = ".trellis";
+
+impl Scheme for Exl3 {
+    fn about(&self) -> About {
+        About::Decoded("EXL3", "1 to 8 bits and 1.5, 2.5, 3.5; the codebooks 3inst, mcg and mul1")
+    }
+
+    fn part_names(&self) -> Vec<PartName> {
+        let of = |suffix, confidence| PartName::new(suffix, CODES, confidence);
+        vec![
+            of(CODES, Confidence::IfPacked),
+            of(".suh", Confidence::IfConfigured),
+            of(".svh", Confidence::IfConfigured),
+            of(".su", Confidence::IfPacked),
+            of(".sv", Confidence::IfPacked),
+            of(".mcg", Confidence::IfPacked),
+            of(".mul1", Confidence::IfPacked),
+        ]
+    }
+
+    fn claim(&self, claims: &mut Claims<'_>) {
+        let codes = claims.unclaimed().filter(|(_, tensor)| {
+            let is_short = matches!(tensor.dtype, Dtype::I16 | Dtype::U16);
+            tensor.name.ends_with(CODES) && is_short
+        });
+        let codes: Vec<_> = codes.map(|(id, _)| id).collect();
+        for id in codes {
+            let parts = Parts::take(claims, id);
+            match weight(claims, &parts) {
+                Ok(weight) => claims.add(weight),
+                Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(id).name)),
+            }
+        }
+    }
+}

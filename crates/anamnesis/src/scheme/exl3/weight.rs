@@ -1,0 +1,206 @@
+//! The geometry of an EXL3 weight, from the shapes of its parts.
+
+use std::sync::Arc;
+
+use anamnesis_kernels::TrellisCodebook;
+
+use super::claim::CODES;
+use super::decoder::{Side, Trellis};
+use super::sizes::{BLOCK, original};
+use crate::catalog::{Dtype, StoredTensor, TensorId};
+use crate::error::{AnamnesisError, Result, quoted};
+use crate::scheme::claim::{Claims, QuantScheme, TensorRole, Weight};
+use crate::scheme::coder::{Coding, Prepare, Prepared, Recipe};
+
+const NAME: &str = "EXL3";
+/// Rows and columns of a tile, and its values of 16 bits per bit of a weight.
+const TILE: u64 = 16;
+
+/// The suffixes of the markers of codebooks, with their values.
+const CODEBOOKS: [(&str, u32, TrellisCodebook); 2] =
+    [(".mcg", 0xCBAC_1FED, TrellisCodebook::Mcg), (".mul1", 0x83DC_D12D, TrellisCodebook::Mul1)];
+
+/// The stored tensors of a weight.
+pub(super) struct Parts {
+    module: String,
+    codes: TensorId,
+    /// Factors and signs of the inputs, then of the outputs.
+    sides: [[Option<TensorId>; 2]; 2],
+    codebooks: [Option<TensorId>; 2],
+}
+
+/// The suffixes of factors and signs of each side.
+const SIDES: [[&str; 2]; 2] = [[".suh", ".su"], [".svh", ".sv"]];
+
+impl Parts {
+    pub(super) fn take(claims: &mut Claims<'_>, codes: TensorId) -> Self {
+        let name = &claims.catalog.get(codes).name;
+        let module = name.strip_suffix(CODES).unwrap_or(name).to_owned();
+        claims.take(codes, TensorRole::Quantized);
+        let mut companion = |suffix: &str, role| {
+            let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
+            claims.take(id, role);
+            Some(id)
+        };
+        let sides = SIDES.map(|names| names.map(|name| companion(name, TensorRole::Scale)));
+        let codebooks = CODEBOOKS.map(|(name, ..)| companion(name, TensorRole::QuantState));
+        Self { module, codes, sides, codebooks }
+    }
+}
+
+pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
+    let catalog = claims.catalog;
+    let codes = catalog.get(parts.codes);
+    if let Some(method) = claims.config.method().filter(|method| !method.eq_ignore_ascii_case("exl3")) {
+        let (file, method) = (claims.config.file(), quoted(method));
+        return Err(AnamnesisError::parse(format!("it is named like EXL3, {file} says {method}")));
+    }
+    let misfit = || AnamnesisError::parse(format!("its shape {:?} is not that of tiles", codes.shape));
+    let &[tile_rows, tile_cols, words] = &codes.shape[..] else { return Err(misfit()) };
+    let [inputs, outputs] = [tile_rows, tile_cols].map(|tiles| (tiles as u64).checked_mul(TILE));
+    let (Some(inputs), Some(outputs)) = (inputs, outputs) else { return Err(misfit()) };
+    if inputs == 0 || outputs == 0 || !inputs.is_multiple_of(BLOCK) || !outputs.is_multiple_of(BLOCK) {
+        return Err(AnamnesisError::parse(format!("{inputs} by {outputs} weights are not blocks of {BLOCK}")));
+    }
+    let half_bits = match words {
+        16 | 32 | 48 | 64 | 80 | 96 | 112 | 128 | 24 | 40 | 56 => words / 8,
+        _ => {
+            return Err(AnamnesisError::parse(format!(
+                "{words} words a tile are not weights of 1 to 8, or of 1.5, 2.5 or 3.5 bits"
+            )));
+        }
+    };
+    let missing = |name: String| {
+        let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
+        AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
+    };
+    let mut ids = vec![parts.codes];
+    let mut sides = [Side::Factors; 2];
+    for ((side, found), (names, size)) in sides.iter_mut().zip(parts.sides).zip(SIDES.iter().zip([inputs, outputs])) {
+        let (id, kind) = match found {
+            [Some(factors), None] => (factors, Side::Factors),
+            [None, Some(signs)] => (signs, Side::Signs),
+            [None, None] => return Err(missing(format!("{}{}", parts.module, names[0]))),
+            [Some(first), Some(second)] => {
+                let [first, second] = [first, second].map(|id| quoted(&catalog.get(id).name));
+                return Err(AnamnesisError::parse(format!("it has both {first} and {second}")));
+            }
+        };
+        check_side(catalog.get(id), kind, size)?;
+        *side = kind;
+        ids.push(id);
+    }
+    let codebook = match parts.codebooks {
+        [None, None] => {
+            // A marker in another file would select another codebook.
+            let names = CODEBOOKS.map(|(suffix, ..)| format!("{}{suffix}", parts.module));
+            if let Some(name) = names.into_iter().find(|name| claims.elsewhere(name).is_some()) {
+                return Err(missing(name));
+            }
+            None
+        }
+        [Some(id), None] => Some((id, CODEBOOKS[0])),
+        [None, Some(id)] => Some((id, CODEBOOKS[1])),
+        [Some(_), Some(_)] => return Err(AnamnesisError::parse("it has the markers of two codebooks")),
+    };
+    if let Some((id, _)) = codebook {
+        let marker = catalog.get(id);
+        if !matches!(marker.dtype, Dtype::I32 | Dtype::U32) || marker.elements() != 1 {
+            let (name, dtype, shape) = (quoted(&marker.name), marker.dtype, &marker.shape);
+            return Err(AnamnesisError::parse(format!("{name} is {dtype} {shape:?}; one I32 is needed")));
+        }
+        ids.push(id);
+    }
+    if !half_bits.is_multiple_of(2) && codebook.is_none_or(|(_, (.., book))| book != TrellisCodebook::Mul1) {
+        let bits = half_bits as f64 / 2.0;
+        return Err(AnamnesisError::parse(format!("its weights have {bits} bits, which only the codebook mul1 has")));
+    }
+    let stored: Vec<StoredTensor> = ids.iter().map(|id| catalog.get(*id).clone()).collect();
+    claims.config.check_storage(&parts.module, &stored)?;
+    let sizes = claims.config.model_sizes();
+    let (kept_inputs, kept_outputs) = (original(inputs, sizes)?, original(outputs, sizes)?);
+    let name = format!("{}.weight", parts.module);
+    if catalog.find(&name).is_some() {
+        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
+    }
+    let values = kept_inputs.checked_mul(kept_outputs).ok_or_else(misfit)?;
+    let trellis = Trellis {
+        inputs,
+        outputs,
+        kept_inputs,
+        kept_outputs,
+        half_bits: half_bits as u64,
+        codebook: codebook.map_or(TrellisCodebook::ThreeInstructions, |(_, (.., codebook))| codebook),
+        sides,
+    };
+    let shape = vec![kept_outputs as usize, kept_inputs as usize];
+    let recipe = match codebook {
+        None => Recipe::Ready(Arc::new(trellis)),
+        Some((id, (_, multiplier, _))) => Recipe::Deferred(Arc::new(Marked {
+            trellis,
+            shape: shape.clone(),
+            marker: catalog.get(id).name.clone(),
+            multiplier,
+        })),
+    };
+    Ok(Weight {
+        name,
+        shape,
+        values,
+        scheme: QuantScheme::Named(NAME),
+        blocks: None,
+        coding: Coding {
+            format: trellis.codebook_name().to_owned(),
+            bits: half_bits.is_multiple_of(2).then_some(half_bits as u8 / 2),
+            evidence: claims.evidence(&["quant_method"]),
+            ..Coding::default()
+        },
+        parts: ids,
+        recipe,
+    })
+}
+
+fn check_side(part: &StoredTensor, kind: Side, size: u64) -> Result<()> {
+    let needed = match kind {
+        Side::Factors => size,
+        Side::Signs => size / TILE,
+    };
+    let is_type = match kind {
+        Side::Factors => part.dtype == Dtype::F16,
+        Side::Signs => matches!(part.dtype, Dtype::I16 | Dtype::U16),
+    };
+    let is_shape = matches!(part.shape[..], [length] if length as u64 == needed);
+    match is_type && is_shape {
+        true => Ok(()),
+        false => {
+            let (name, dtype, shape) = (quoted(&part.name), part.dtype, &part.shape);
+            Err(AnamnesisError::parse(format!("{name} is {dtype} {shape:?}, which does not fit {size} weights")))
+        }
+    }
+}
+
+/// A weight whose codebook has a marker, whose value is checked while planning.
+struct Marked {
+    trellis: Trellis,
+    shape: Vec<usize>,
+    marker: String,
+    multiplier: u32,
+}
+
+/// The part index of the marker.
+const MARKER: usize = 3;
+
+impl Prepare for Marked {
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
+        let bytes = read(MARKER)?;
+        if bytes != self.multiplier.to_le_bytes() {
+            let (name, wanted) = (quoted(&self.marker), self.multiplier);
+            return Err(AnamnesisError::parse(format!("tensor {name} holds {bytes:02x?}; {wanted:#x} is needed")));
+        }
+        Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(self.trellis), coding: None })
+    }
+
+    fn describe(&self) -> String {
+        self.trellis.text()
+    }
+}
