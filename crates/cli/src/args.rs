@@ -4,6 +4,7 @@ mod convert;
 mod limit;
 mod looking;
 mod named;
+mod report;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -81,6 +82,8 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     /// Show the tensors of a model with their names folded
     Tree(TreeArgs),
+    /// Write a page about a model, optionally against another
+    Report(ReportArgs),
     /// Decode a quantised model to plain floats
     #[command(alias = "dequantize")]
     Remember(RememberArgs),
@@ -117,6 +120,7 @@ pub(crate) use convert::{
 
 pub(crate) use limit::{Limit, LimitArgs};
 pub(crate) use looking::{DiffArgs, HashArgs, ShowArgs, StatsArgs};
+pub(crate) use report::ReportArgs;
 
 /// The input, and options for reading it.
 #[derive(Debug, Args)]

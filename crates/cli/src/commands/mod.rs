@@ -16,6 +16,7 @@ mod parse;
 mod patterns;
 mod remedy;
 mod remember;
+mod report;
 mod scan;
 mod show;
 mod small_file;
@@ -42,6 +43,7 @@ pub(crate) fn run(cli: &Cli, named: Option<CpuLevel>, printer: &Printer) -> Resu
         Command::Parse(args) => parse::run(args, printer),
         Command::Inspect(args) => inspect::run(args, printer),
         Command::Tree(args) => tree::run(args, printer),
+        Command::Report(args) => report::run(args, cpu(), printer),
         Command::Remember(args) => remember::run(args, cpu(), printer),
         Command::Convert(args) => convert::run(args, cpu(), printer),
         Command::Forget(args) => forget::run(args, cpu(), printer),

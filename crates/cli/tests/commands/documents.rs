@@ -15,6 +15,7 @@ fn lines(command: &str) -> Vec<String> {
         "parse" => &["parse model.gguf --list", "parse model-fp8.safetensors", "parse DIRECTORY -l"],
         "inspect" => &["inspect model.gguf --metadata", "inspect DIRECTORY", "inspect Tiny-Llama"],
         "tree" => &["tree Tiny-Llama"],
+        "report" => &["report Tiny-Llama"],
         "remember" => &[
             "remember model-fp8.safetensors",
             "remember model-fp8.safetensors --dry-run",

@@ -11,6 +11,7 @@ fn help_fits_a_screen_and_names_every_command_and_exit_code() {
         "parse",
         "inspect",
         "tree",
+        "report",
         "remember",
         "convert",
         "forget",

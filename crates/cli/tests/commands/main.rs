@@ -4,6 +4,7 @@
 
 mod answering;
 mod bombs;
+mod browser;
 mod checkpoint;
 mod configuring;
 mod converting;
@@ -25,6 +26,7 @@ mod listing;
 mod looking;
 mod many;
 mod mixing;
+mod page;
 mod reading;
 mod refusing;
 mod resuming;

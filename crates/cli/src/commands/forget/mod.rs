@@ -24,7 +24,7 @@ pub(super) fn run(args: &ForgetArgs, cpu: CpuLevel, printer: &Printer) -> Result
 }
 
 /// A target that quantises.
-fn target(text: &str) -> Result<ConvertTarget, Failure> {
+pub(super) fn target(text: &str) -> Result<ConvertTarget, Failure> {
     let target = to::target(text)?;
     if !target.is_quantized() {
         return Err(Failure::Usage(format!(
