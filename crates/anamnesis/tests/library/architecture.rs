@@ -71,7 +71,7 @@ fn every_architecture_of_models_is_in_its_list() {
 }
 
 /// Names of architectures that are also names of other things, by the files that have them in that sense.
-const OTHER_SENSES: [(&str, &[&str]); 6] = [
+const OTHER_SENSES: [(&str, &[&str]); 7] = [
     // How classes of transformers use their layers, by `model_type`.
     ("src/scheme/model_class.rs", &["mamba", "falcon_mamba"]),
     // The kinds of vocabularies (`tokenizer.ggml.model`) and pre-tokenizers (`tokenizer.ggml.pre`).
@@ -82,6 +82,26 @@ const OTHER_SENSES: [(&str, &[&str]); 6] = [
     // A layout of experts and a method of quantisation, both called after the models that came with them.
     ("src/scheme/mxfp4/", &["gpt-oss", "gpt_oss"]),
     ("src/scheme/gemma_quant/", &["gemma"]),
+    // The layers with a sliding window, by `model_type` of transformers and by what llama.cpp does with the key.
+    (
+        "src/inspect/cache/window.rs",
+        &[
+            "cohere2",
+            "exaone4",
+            "gemma2",
+            "gemma3",
+            "gemma3_text",
+            "gemma3n",
+            "gemma3n_text",
+            "gpt-oss",
+            "gpt_oss",
+            "llama",
+            "phi3",
+            "qwen2",
+            "qwen3",
+            "starcoder2",
+        ],
+    ),
 ];
 
 /// Whether code names a module in a path.
