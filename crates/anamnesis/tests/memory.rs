@@ -10,8 +10,9 @@ mod support;
 use std::path::Path;
 
 use anamnesis::{
-    Bf16Out, ConvertOptions, ConvertTarget, Dtype, F32Out, RememberOptions, TargetDtype, dequantize_awq,
-    dequantize_bnb4_double_quant, dequantize_fp8, dequantize_gptq, dequantize_per_channel_fp8, parse,
+    Bf16Out, Checkpoint, ConvertOptions, ConvertTarget, DiffOptions, Dtype, F32Out, HashForm, ParseLimits,
+    RememberOptions, TargetDtype, dequantize_awq, dequantize_bnb4_double_quant, dequantize_fp8, dequantize_gptq,
+    dequantize_per_channel_fp8, parse,
 };
 use support::{Folder, Model, le_bytes};
 
@@ -89,6 +90,26 @@ fn memory_is_bounded_by_threads_and_headers_not_by_files() {
     assert!(peak <= 8 * MIB, "two threads held {peak} bytes while quantising");
     let growth = quantise(&twice, 1).saturating_sub(quantise(&small, 1));
     assert!(growth <= 128 * KIB, "quantising twice the file held {growth} bytes more");
+
+    // Statistics, differences and hashes write nothing.
+    let measure = |folder: &Folder, threads| {
+        let checkpoint = Checkpoint::open_file(folder.model(), &ParseLimits::default()).unwrap();
+        let run = RememberOptions::new().with_threads(threads);
+        let (peak, ..) = profiled(|| {
+            assert!(checkpoint.stats(&run, |_| {}).unwrap().tensors.len() >= 2);
+            let options = DiffOptions::new().with_run(run.clone());
+            assert!(checkpoint.diff(&checkpoint, &options, |_| {}).unwrap().is_equal());
+            for form in [HashForm::Stored, HashForm::Decoded(TargetDtype::F32)] {
+                assert!(checkpoint.hash(form, &run, |_| {}).unwrap().tensors.len() >= 2);
+            }
+        });
+        peak
+    };
+    // Stored bytes are hashed in pieces of 4 MiB.
+    let peak = measure(&small, 2);
+    assert!(peak <= 10 * MIB, "two threads held {peak} bytes while measuring");
+    let growth = measure(&twice, 1).saturating_sub(measure(&small, 1));
+    assert!(growth <= 128 * KIB, "measuring twice the file held {growth} bytes more");
 
     let header = parse(large.model()).unwrap().header.header_size;
     let (peak, _, info) = profiled(|| parse(large.model()).unwrap().inspect());
