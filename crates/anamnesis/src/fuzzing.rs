@@ -13,7 +13,8 @@ pub fn vocabulary(name: &str, text: &[u8]) {
     let files = InMemory::default().with(name, text);
     let config: Map<String, Value> = Map::new();
     let rules = if name == "tokenizer.model" { &PIECES_OR_BPE } else { &LLAMA_LIKE };
-    let request = VocabularyRequest { rules, config: &config, vocab_size: None, architecture: "", pre: None };
+    let request =
+        VocabularyRequest { rules, config: &config, filled: None, vocab_size: None, architecture: "", pre: None };
     let Ok(written) = keys(&files, &request) else { return };
     let (metadata, _) = written.into_parts();
     let Ok(restored) = back(&metadata) else { return };

@@ -4,6 +4,7 @@
 //! from the last to the first. A change that splits a tensor is in the lists of both halves: its inverse joins them.
 
 use super::config::Config;
+use super::size::Size;
 use super::state_space;
 use super::tree::{Formula, Step, Tree};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -17,10 +18,25 @@ pub(crate) enum Change {
     First(Halves),
     /// The second of them.
     Second(Halves),
+    /// [`Change::Rotary`] with heads of this size.
+    RotaryOf(Size),
+    /// The inverse for the first rows of each head, in models with multimodal RoPE: their even rows, then the odd ones.
+    HalvedRotary(&'static RotatedRows),
+    /// Some parts of the rows of every group, part by part.
+    Parts(&'static Parts),
+    /// The value heads of every key head come one after another: those of all key heads alternate instead.
+    Tiled(&'static TiledHeads),
     /// Every matrix is transposed.
     Transposed,
     /// 1 is added: norms that are stored as the difference from 1.
     PlusOne,
+    /// A number is added.
+    Plus(f32),
+    /// The second half of each head's rows is negated; the size of a head.
+    #[expect(dead_code, reason = "no architecture of the table has it yet")]
+    NegatedHalf(Size),
+    /// The rows are this many blocks, of which two change places.
+    ExchangedBlocks(u64, [u64; 2]),
     /// -exp(x): `A_log` of state-space layers.
     NegativeExponential,
     /// A vector becomes a column.
@@ -29,8 +45,12 @@ pub(crate) enum Change {
     Groups(&'static str),
     /// The middle dimension of three, which is 1, is dropped: `conv1d`.
     WithoutMiddle,
+    /// The same values with other dimensions: before and after.
+    Shaped(&'static [Size], &'static [Size]),
     /// Rows past the end of the vocabulary are dropped.
     CutToVocabulary,
+    /// Rows at the front are dropped: positions that belong to no token.
+    WithoutFirst(Size),
     /// Every value is multiplied by a factor of the configuration.
     Times(Factor),
     /// The rows of a state-space layer's `in_proj` are multiplied by `ssm_multipliers`, one for each of its five parts.
@@ -50,18 +70,63 @@ pub(crate) enum Halves {
     KeysAndValues,
 }
 
-/// A factor of the configuration: a key, or an item of a list.
+/// Some of the parts that the rows of every group consist of.
 #[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Parts {
+    /// The number of groups.
+    pub groups: Size,
+    /// The rows of each part in a group.
+    pub parts: &'static [Size],
+    /// The first part that is taken, and their number.
+    pub first: usize,
+    pub count: usize,
+}
+
+/// The rows of each head that RoPE rotates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RotatedRows {
+    pub head: Size,
+    /// None, if the rows keep their order.
+    pub rotated: Size,
+}
+
+/// Value heads in groups, one group per key head.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TiledHeads {
+    /// The rows before the value heads.
+    pub skipped: Size,
+    pub key_heads: Size,
+    pub value_heads: Size,
+    /// The rows of a head; its columns, if `is_columns`.
+    pub width: Size,
+    pub is_columns: bool,
+}
+
+/// A factor of the configuration: a key, an item of a list, or a function of it and the layer.
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Factor {
     Key(&'static str),
     Item(&'static str, usize),
+    Derived(fn(&Config, Option<u64>) -> Result<f32>),
+}
+
+impl PartialEq for Factor {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Key(a), Self::Key(b)) => a == b,
+            (Self::Item(a, i), Self::Item(b, j)) => a == b && i == j,
+            (Self::Derived(a), Self::Derived(b)) => std::ptr::fn_addr_eq(*a, *b),
+            _ => false,
+        }
+    }
 }
 
 impl Factor {
-    fn of(self, config: &Config) -> Result<f32> {
+    fn of(self, config: &Config, layer: Option<u64>) -> Result<f32> {
         let value = match self {
             Self::Key(key) => config.real(&[key])?,
             Self::Item(key, index) => config.reals(key)?.and_then(|list| list.get(index).copied()),
+            Self::Derived(derive) => return derive(config, layer),
         };
         Ok(value.unwrap_or(1.0) as f32)
     }
@@ -92,6 +157,29 @@ impl Reshaped {
         Self { shape, ..self }
     }
 
+    /// The values of a row, for a vector too.
+    fn whole_row(&self) -> u64 {
+        self.shape.iter().skip(1).map(|&size| size as u64).product()
+    }
+
+    fn rows(&self) -> u64 {
+        self.shape.first().map_or(0, |&rows| rows as u64)
+    }
+
+    /// Rows `start..start + count`.
+    fn cut(&self, start: u64, count: u64) -> Tree {
+        self.tree.clone().after(Step::Part { row: self.whole_row(), per: self.rows(), start, count })
+    }
+
+    /// The same with another number of rows.
+    fn with_rows(&self, tree: Tree, rows: u64) -> Self {
+        let mut shape = self.shape.clone();
+        if let Some(first) = shape.first_mut() {
+            *first = rows as usize;
+        }
+        Self { tree, shape }
+    }
+
     /// The values of a row; a row of a vector has one.
     fn row(&self) -> u64 {
         if self.shape.len() < 2 { 1 } else { self.shape.last().map_or(1, |&values| values as u64) }
@@ -113,14 +201,17 @@ impl Reshaped {
 }
 
 /// A tensor of a checkpoint, changed for GGUF.
-pub(crate) fn to_gguf(changes: &[Change], tensor: Reshaped, config: &Config) -> Result<Reshaped> {
-    changes.iter().try_fold(tensor, |tensor, change| change.apply(tensor, config))
+pub(crate) fn to_gguf(changes: &[Change], tensor: Reshaped, config: &Config, layer: Option<u64>) -> Result<Reshaped> {
+    changes.iter().try_fold(tensor, |tensor, change| change.apply(tensor, config, layer))
 }
 
 /// A tensor of a checkpoint from the tensors of GGUF that it was changed into, each with its changes: one, or two halves.
 pub(crate) fn to_checkpoint(mut parts: Vec<(&'static [Change], Reshaped)>, config: &Config) -> Result<Reshaped> {
     let undone = |changes: &[Change], tensor| changes.iter().rev().try_fold(tensor, |t, change| change.undo(t, config));
     let count = parts.len();
+    if parts.iter().any(|(changes, _)| changes.iter().any(|change| matches!(change, Change::Parts(_)))) && count > 1 {
+        return joined_parts(parts, config);
+    }
     let (second, first) = (parts.pop(), parts.pop());
     match (first, second) {
         (None, Some((changes, tensor))) => undone(changes, tensor),
@@ -149,6 +240,158 @@ pub(crate) fn to_checkpoint(mut parts: Vec<(&'static [Change], Reshaped)>, confi
     }
 }
 
+/// A tensor that was cut into tensors of one or more parts each.
+fn joined_parts(tensors: Vec<(&'static [Change], Reshaped)>, config: &Config) -> Result<Reshaped> {
+    let unfit = || AnamnesisError::parse("its parts do not make a whole");
+    let mut cut: Vec<(&'static Parts, Reshaped)> = Vec::new();
+    let mut whole: &[Change] = &[];
+    for (changes, tensor) in tensors {
+        let place = changes.iter().position(|change| matches!(change, Change::Parts(_))).ok_or_else(unfit)?;
+        let Change::Parts(parts) = changes[place] else { return Err(unfit()) };
+        let undone =
+            changes[place + 1..].iter().rev().try_fold(tensor, |tensor, change| change.undo(tensor, config))?;
+        whole = &changes[..place];
+        cut.push((parts, undone));
+    }
+    cut.sort_by_key(|(parts, _)| parts.first);
+    let Some((all, tensor)) = cut.first() else { return Err(unfit()) };
+    let (row, groups) = (tensor.whole_row(), (all.groups.of)(config)?);
+    let sizes = all.sizes(config)?;
+    let mut trees = Vec::new();
+    for (parts, tensor) in &cut {
+        let mut start = 0;
+        for &size in sizes.get(parts.first..parts.first + parts.count).ok_or_else(unfit)? {
+            trees.push((tensor.cut(start, groups.saturating_mul(size)), size.saturating_mul(row)));
+            start += groups.saturating_mul(size);
+        }
+        if start != tensor.rows() || tensor.whole_row() != row {
+            return Err(unfit());
+        }
+    }
+    if trees.len() != sizes.len() {
+        return Err(unfit());
+    }
+    let rows = groups.saturating_mul(sizes.iter().sum());
+    let joined = tensor.with_rows(Tree::Interleaved(trees), rows);
+    whole.iter().rev().try_fold(joined, |tensor, change| change.undo(tensor, config))
+}
+
+impl Parts {
+    fn sizes(&self, config: &Config) -> Result<Vec<u64>> {
+        self.parts.iter().map(|size| (size.of)(config)).collect()
+    }
+
+    /// The keys of its sizes, for messages.
+    fn keys(&self) -> String {
+        let keys = self.parts.iter().chain([&self.groups]).map(|size| size.hf).filter(|keys| !keys.is_empty());
+        keys.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
+    }
+
+    /// The selected parts of a tensor.
+    fn taken(&self, tensor: Reshaped, config: &Config) -> Result<Reshaped> {
+        let (groups, sizes) = ((self.groups.of)(config)?, self.sizes(config)?);
+        let per = sizes.iter().fold(0u64, |sum, size| sum.saturating_add(*size));
+        let rows = tensor.rows();
+        if per == 0 || groups.checked_mul(per) != Some(rows) {
+            let why = format!("{rows} rows are not {groups} groups of {sizes:?} rows ({})", self.keys());
+            return Err(AnamnesisError::parse(why));
+        }
+        let (mut trees, mut taken) = (Vec::new(), 0);
+        let mut start = 0;
+        for (index, &size) in sizes.iter().enumerate() {
+            if (self.first..self.first + self.count).contains(&index) {
+                let step = Step::Part { row: tensor.whole_row(), per, start, count: size };
+                trees.push(tensor.tree.clone().after(step));
+                taken += size * groups;
+            }
+            start += size;
+        }
+        let tree = match (trees.len(), trees.pop()) {
+            (1, Some(only)) => only,
+            (_, last) => Tree::Stacked(trees.into_iter().chain(last).collect()),
+        };
+        Ok(tensor.with_rows(tree, taken))
+    }
+
+    /// The tensor that all parts were taken of.
+    fn put_back(&self, tensor: Reshaped, config: &Config) -> Result<Reshaped> {
+        let (groups, sizes) = ((self.groups.of)(config)?, self.sizes(config)?);
+        if self.first != 0 || self.count != sizes.len() {
+            return Err(AnamnesisError::parse("other parts of it are missing"));
+        }
+        let (row, mut start, mut trees) = (tensor.whole_row(), 0u64, Vec::new());
+        for size in sizes {
+            let rows = groups.saturating_mul(size);
+            trees.push((tensor.cut(start, rows), size.saturating_mul(row)));
+            start = start.saturating_add(rows);
+        }
+        if start != tensor.rows() {
+            let why = format!("{} rows are not {start} ({})", tensor.rows(), self.keys());
+            return Err(AnamnesisError::parse(why));
+        }
+        let rows = tensor.rows();
+        Ok(tensor.with_rows(Tree::Interleaved(trees), rows))
+    }
+}
+
+impl TiledHeads {
+    /// Groups of value heads to alternating ones, or back.
+    fn swapped(&self, tensor: Reshaped, config: &Config, is_back: bool) -> Result<Reshaped> {
+        let (keys, values) = ((self.key_heads.of)(config)?, (self.value_heads.of)(config)?);
+        if keys == 0 || values == 0 || keys == values {
+            return Ok(tensor);
+        }
+        let (width, skipped) = ((self.width.of)(config)?, (self.skipped.of)(config)?);
+        let size = match self.is_columns {
+            true => tensor.shape.last().map_or(0, |&cols| cols as u64),
+            false => tensor.rows().saturating_sub(skipped),
+        };
+        if !values.is_multiple_of(keys) || values.checked_mul(width) != Some(size) {
+            let why = format!(
+                "{size} values are not {values} heads of {width} for {keys} keys ({}, {})",
+                self.value_heads.hf, self.key_heads.hf
+            );
+            return Err(AnamnesisError::parse(why));
+        }
+        let (outer, inner) = if is_back { (values / keys, keys) } else { (keys, values / keys) };
+        if self.is_columns {
+            return Ok(tensor.after(Step::Swap { row: width, outer, inner }));
+        }
+        let step = Step::Swap { row: width * tensor.whole_row(), outer, inner };
+        let tree = match skipped {
+            0 => tensor.tree.clone().after(step),
+            _ => Tree::Stacked(vec![tensor.cut(0, skipped), tensor.cut(skipped, size).after(step)]),
+        };
+        let rows = tensor.rows();
+        Ok(tensor.with_rows(tree, rows))
+    }
+}
+
+impl RotatedRows {
+    /// Pairs to halves, or back.
+    fn changed(&self, tensor: Reshaped, config: &Config, is_back: bool) -> Result<Reshaped> {
+        let (head, rotated) = ((self.head.of)(config)?, (self.rotated.of)(config)?);
+        let (rows, row) = (tensor.rows(), tensor.whole_row());
+        if rotated == 0 {
+            return Ok(tensor);
+        }
+        if head == 0 || !rows.is_multiple_of(head) || rotated > head || !rotated.is_multiple_of(2) {
+            let why = format!("{rows} rows are no heads of {head} with {rotated} rotated ({})", self.rotated.hf);
+            return Err(AnamnesisError::parse(why));
+        }
+        let part = |start, count| tensor.tree.clone().after(Step::Part { row, per: head, start, count });
+        let step = match is_back {
+            true => Step::Pair { row, rows: rotated },
+            false => Step::Unpair { row, rows: rotated },
+        };
+        let mut trees = vec![(part(0, rotated).after(step), rotated * row)];
+        if head > rotated {
+            trees.push((part(rotated, head - rotated), (head - rotated) * row));
+        }
+        Ok(tensor.with_rows(Tree::Interleaved(trees), rows))
+    }
+}
+
 /// The tensors of a layer's experts as one (`{X}` in the name of a rule).
 pub(crate) fn stacked(experts: Vec<Tree>, shape: &[usize]) -> Reshaped {
     Reshaped { shape: [&[experts.len()], shape].concat(), tree: Tree::Stacked(experts) }
@@ -164,9 +407,27 @@ pub(crate) fn unstacked(stack: Reshaped, expert: u64) -> Reshaped {
 
 impl Change {
     /// From checkpoint to GGUF.
-    fn apply(self, tensor: Reshaped, config: &Config) -> Result<Reshaped> {
+    fn apply(self, tensor: Reshaped, config: &Config, layer: Option<u64>) -> Result<Reshaped> {
         let row = tensor.row();
         match self {
+            Self::RotaryOf(head) => {
+                let rows = rows_of_size(&tensor.shape, config, head)?;
+                Ok(tensor.after(Step::Pair { row, rows }))
+            }
+            Self::HalvedRotary(rows) => rows.changed(tensor, config, false),
+            Self::Parts(parts) => parts.taken(tensor, config),
+            Self::Tiled(heads) => heads.swapped(tensor, config, false),
+            Self::Plus(number) => Ok(tensor.each(Formula::Plus(number))),
+            Self::NegatedHalf(head) => negated(tensor, config, head),
+            Self::ExchangedBlocks(count, pair) => exchanged(&tensor, count, pair),
+            Self::Shaped(from, to) => viewed(tensor, config, from, to),
+            Self::WithoutFirst(rows) => {
+                let dropped = (rows.of)(config)?;
+                match tensor.rows().checked_sub(dropped).filter(|left| *left > 0) {
+                    Some(left) => Ok(tensor.with_rows(tensor.cut(dropped, left), left)),
+                    None => Err(misfit(&tensor.shape, &format!("more than {dropped} rows ({})", rows.hf))),
+                }
+            }
             Self::Rotary(heads) => {
                 let rows = rows_of_head(&tensor.shape, config, heads)?;
                 Ok(tensor.after(Step::Pair { row, rows }))
@@ -202,12 +463,12 @@ impl Change {
                 _ => Ok(tensor),
             },
             Self::Times(factor) => {
-                let factors = vec![(u64::MAX, factor.of(config)?)];
-                Ok(tensor.each(Formula::Times { row, factors }))
+                let factors = vec![(u64::MAX, factor.of(config, layer)?)];
+                Ok(tensor.each(Formula::Times { row, period: u64::MAX, factors }))
             }
             Self::TimesStateSpace => {
                 let factors = state_space::factors(&tensor.shape, config)?;
-                Ok(tensor.each(Formula::Times { row, factors }))
+                Ok(tensor.each(Formula::Times { row, period: u64::MAX, factors }))
             }
         }
     }
@@ -220,6 +481,18 @@ impl Change {
                 let rows = rows_of_head(&tensor.shape, config, heads)?;
                 Ok(tensor.after(Step::Unpair { row, rows }))
             }
+            Self::RotaryOf(head) => {
+                let rows = rows_of_size(&tensor.shape, config, head)?;
+                Ok(tensor.after(Step::Unpair { row, rows }))
+            }
+            Self::HalvedRotary(rows) => rows.changed(tensor, config, true),
+            Self::Parts(parts) => parts.put_back(tensor, config),
+            Self::Tiled(heads) => heads.swapped(tensor, config, true),
+            Self::Plus(number) => Ok(tensor.each(Formula::Plus(-number))),
+            Self::NegatedHalf(head) => negated(tensor, config, head),
+            Self::ExchangedBlocks(count, pair) => exchanged(&tensor, count, pair),
+            Self::Shaped(from, to) => viewed(tensor, config, to, from),
+            Self::WithoutFirst(_) => Err(AnamnesisError::parse("its first rows are not in the file")),
             Self::First(_) | Self::Second(_) => Err(AnamnesisError::parse("the other half of it is missing")),
             Self::Transposed => tensor.transposed(),
             Self::PlusOne => Ok(tensor.each(Formula::Plus(-1.0))),
@@ -321,6 +594,55 @@ fn rows_of_head(shape: &[usize], config: &Config, key: &str) -> Result<u64> {
         return Err(AnamnesisError::parse(why));
     }
     Ok(per_head)
+}
+
+/// The rows of a head of this size: even, and a divisor of all rows.
+fn rows_of_size(shape: &[usize], config: &Config, head: Size) -> Result<u64> {
+    let (rows, size) = (shape.first().map_or(0, |&rows| rows as u64), (head.of)(config)?);
+    match size > 0 && size.is_multiple_of(2) && rows.is_multiple_of(size) {
+        true => Ok(size),
+        false => Err(AnamnesisError::parse(format!("{rows} rows are no pairs in heads of {size} ({})", head.hf))),
+    }
+}
+
+/// The second half of each head's rows, negated.
+fn negated(tensor: Reshaped, config: &Config, head: Size) -> Result<Reshaped> {
+    let size = rows_of_size(&tensor.shape, config, head)?;
+    let factors = vec![(size / 2, 1.0), (u64::MAX, -1.0)];
+    let row = tensor.whole_row();
+    Ok(tensor.each(Formula::Times { row, period: size, factors }))
+}
+
+/// Blocks of rows, of which two change places.
+fn exchanged(tensor: &Reshaped, count: u64, [one, other]: [u64; 2]) -> Result<Reshaped> {
+    let rows = tensor.rows();
+    if !rows.is_multiple_of(count) {
+        return Err(misfit(&tensor.shape, &format!("a multiple of {count} rows")));
+    }
+    let place = |block: u64| match block {
+        _ if block == one => other,
+        _ if block == other => one,
+        _ => block,
+    };
+    let blocks = (0..count).map(|block| tensor.cut(place(block) * (rows / count), rows / count)).collect();
+    Ok(tensor.with_rows(Tree::Stacked(blocks), rows))
+}
+
+/// The same values with other dimensions.
+fn viewed(tensor: Reshaped, config: &Config, from: &[Size], to: &[Size]) -> Result<Reshaped> {
+    let sizes = |sizes: &[Size]| -> Result<Vec<u64>> { sizes.iter().map(|size| (size.of)(config)).collect() };
+    let (from_sizes, to_sizes) = (sizes(from)?, sizes(to)?);
+    if !tensor.shape.iter().map(|&size| size as u64).eq(from_sizes.iter().copied()) {
+        let keys: Vec<&str> = from.iter().map(|size| size.hf).filter(|keys| !keys.is_empty()).collect();
+        return Err(misfit(&tensor.shape, &format!("{from_sizes:?} ({})", keys.join(", "))));
+    }
+    let count = |sizes: &[u64]| sizes.iter().fold(1u64, |count, size| count.saturating_mul(*size));
+    if count(&from_sizes) != count(&to_sizes) {
+        let keys: Vec<&str> = to.iter().map(|size| size.hf).filter(|keys| !keys.is_empty()).collect();
+        return Err(misfit(&tensor.shape, &format!("as many values as {to_sizes:?} ({})", keys.join(", "))));
+    }
+    let shape = to_sizes.into_iter().map(|size| size as usize).collect();
+    Ok(tensor.with_shape(shape))
 }
 
 fn halved(count: usize) -> Result<usize> {

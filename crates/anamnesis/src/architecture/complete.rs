@@ -40,20 +40,22 @@ impl Architecture {
     /// The number of layers, without and with those for multi-token prediction.
     pub(super) fn layer_counts(&self, config: &Config) -> Result<(u64, u64)> {
         let own = size::first(config, LAYER_KEYS)?;
-        let further = match self.nextn_layers {
-            Some(key) => config.count(&[key])?.unwrap_or(0),
-            None => 0,
-        };
-        Ok((own, own.saturating_add(further)))
+        Ok((own, own.saturating_add(config.nextn_layers)))
     }
 
     /// Refuses a model whose tensors do not match its configuration.
     pub(super) fn check_complete(&self, tensors: &Tensors<'_>, config: &Config) -> Result<()> {
-        let (_, layers) = self.layer_counts(config)?;
+        let (own, mut layers) = self.layer_counts(config)?;
         tensors.check_sizes()?;
+        // Layers for multi-token prediction that are counted, but not stored, are left out.
+        if tensors.side == Side::Checkpoint && own < layers && tensors.layers() == own {
+            layers = own;
+        }
         tensors.check_layers(self.name, layers)?;
         let mut seen = BTreeSet::new();
-        for rule in self.rules().filter(|rule| !rule.is_left_out && seen.insert((rule.is_in_layer, rule.gguf))) {
+        for rule in self.rules().filter(|rule| {
+            !rule.is_left_out && seen.insert((rule.is_in_layer, rule.stack.map(|stack| stack.gguf), rule.gguf))
+        }) {
             let check = Check { of: self, rule, tensors, config };
             for (ending, need) in rule.endings() {
                 check.all(ending, need, layers)?;
@@ -73,10 +75,16 @@ impl Tensors<'_> {
         }
     }
 
+    /// The number of layers that tensors are of.
+    fn layers(&self) -> u64 {
+        let bare = |name: &&'_ str| name.strip_prefix("enc.").unwrap_or(name).to_owned();
+        let of_name = |name: String| names::in_layer(BLOCKS, &name).map(|(layer, _)| layer.saturating_add(1));
+        self.found.keys().map(bare).filter_map(of_name).max().unwrap_or(0)
+    }
+
     /// Refuses a layer count that differs from the tensors.
     pub(super) fn check_layers(&self, architecture: &str, layers: u64) -> Result<()> {
-        let of_name = |name: &&str| names::in_layer(BLOCKS, name).map(|(layer, _)| layer.saturating_add(1));
-        let stored = self.found.keys().filter_map(of_name).max().unwrap_or(0);
+        let stored = self.layers();
         if stored == layers || stored < layers && !self.is_whole {
             return Ok(());
         }
@@ -100,7 +108,7 @@ impl Check<'_> {
     fn all(&self, ending: &str, need: Need, layers: u64) -> Result<()> {
         let mut shape = None;
         let (mut allowed, mut left_out) = (None, None);
-        for number in 0..if self.rule.is_in_layer { layers } else { 1 } {
+        for number in 0..self.rule.layers(self.config, layers)? {
             let layer = self.rule.is_in_layer.then_some(number);
             let captures = Captures { expert: None, ending };
             let name = self.rule.gguf_name(layer, captures);
@@ -112,14 +120,16 @@ impl Check<'_> {
                     let why = format!("it is one too many: the configuration says that there is none{keys}");
                     return Err(AnamnesisError::parse(why).in_tensor(found.name));
                 }
+                (Presence::Loose, _) => {}
                 (Presence::Allowed, Some(_)) => allowed = Some(()),
                 (Presence::Allowed, None) => left_out = left_out.or(Some(layer)),
                 _ => {}
             }
             let Some(found) = found else { continue };
+            let is_of_layer = self.rule.shape.iter().any(|size| size.in_layer.is_some());
             let wanted = match &shape {
-                Some(wanted) => wanted,
-                None => shape.insert(self.shape(ending).map_err(|error| self.unsized_by(error, found.name))?),
+                Some(wanted) if !is_of_layer => wanted,
+                _ => shape.insert(self.shape(ending, layer).map_err(|error| self.unsized_by(error, found.name))?),
             };
             if let Some(wanted) =
                 wanted.as_ref().filter(|wanted| !wanted.iter().copied().eq(found.shape.iter().map(|&size| size as u64)))
@@ -134,11 +144,11 @@ impl Check<'_> {
     }
 
     /// The shape by the configuration, if the rule has one.
-    fn shape(&self, ending: &str) -> Result<Option<Vec<u64>>> {
+    fn shape(&self, ending: &str, layer: Option<u64>) -> Result<Option<Vec<u64>>> {
         if self.rule.shape.is_empty() {
             return Ok(None);
         }
-        let mut shape = self.rule.shape.iter().map(|size| (size.of)(self.config)).collect::<Result<Vec<_>>>()?;
+        let mut shape = self.rule.shape.iter().map(|size| size.at(self.config, layer)).collect::<Result<Vec<_>>>()?;
         // A bias has one value per row.
         if ending == "bias" && shape.len() > 1 {
             shape.pop();

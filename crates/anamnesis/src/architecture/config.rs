@@ -3,12 +3,27 @@
 use serde_json::{Map, Value};
 
 use super::defaults::{ClassDefault, DefaultValue};
+use super::key::{HEAD_KEYS, HIDDEN_KEYS, LAYER_KEYS};
 use super::rope::Rope;
 use super::value::{as_count, as_real, as_reals, missing, unexpected};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// Objects with the configuration of a multimodal model's language model.
-const NESTED: [&str; 3] = ["text_config", "llm_config", "language_config"];
+const NESTED: [&str; 5] = ["text_config", "llm_config", "lm_config", "language_config", "lfm"];
+
+/// Classes that keep their own rules, whatever class the configuration of their language model names.
+const OUTER: [&str; 4] = [
+    "StepVLForConditionalGeneration",
+    "Sarashina2VisionForCausalLM",
+    "Exaone4_5_ForConditionalGeneration",
+    "Step3p7ForConditionalGeneration",
+];
+
+/// The configurations of a multimodal model's language model.
+pub(crate) fn nested(raw: &Map<String, Value>) -> impl Iterator<Item = &Map<String, Value>> {
+    let thinker = raw.get("thinker_config").and_then(|thinker| thinker.get("text_config"));
+    NESTED.iter().filter_map(|key| raw.get(*key)).chain(thinker).filter_map(Value::as_object)
+}
 
 /// The configuration of one model.
 #[derive(Debug, Clone)]
@@ -17,12 +32,15 @@ pub(crate) struct Config {
     rope: Rope,
     /// The number of tokens in the vocabulary, once it is read.
     pub(crate) vocabulary: Option<u64>,
+    /// The number of layers for multi-token prediction, after the others.
+    pub(crate) nextn_layers: u64,
 }
 
 /// The name of the class that a configuration is for.
 pub(crate) fn class_of(raw: &Map<String, Value>) -> Option<&str> {
     let named = |map: &'_ Map<String, Value>| Some(map.get("architectures")?.as_array()?.first()?.as_str()?.to_owned());
-    let nested = raw.get("text_config").and_then(Value::as_object);
+    let is_outer = named(raw).is_some_and(|class| OUTER.contains(&class.as_str()));
+    let nested = nested(raw).next().filter(|_| !is_outer);
     let place = nested.filter(|map| named(map).is_some()).unwrap_or(raw);
     place.get("architectures")?.as_array()?.first()?.as_str()
 }
@@ -30,9 +48,18 @@ pub(crate) fn class_of(raw: &Map<String, Value>) -> Option<&str> {
 /// The members of a configuration, with those of a multimodal model's language model in their place.
 pub(crate) fn flattened(raw: &Map<String, Value>) -> Map<String, Value> {
     let mut values = raw.clone();
-    let thinker = raw.get("thinker_config").and_then(|thinker| thinker.get("text_config"));
-    for nested in NESTED.iter().filter_map(|key| raw.get(*key)).chain(thinker).filter_map(Value::as_object) {
+    for nested in nested(raw) {
         values.extend(nested.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    // A list of the kinds of layers also counts them.
+    if let Some(kinds) = values.get("layers_block_type").and_then(Value::as_array) {
+        let layers = Value::from(kinds.len());
+        values.insert("num_hidden_layers".to_owned(), layers);
+    }
+    // A multimodal model may say of the whole that the embedding is the head.
+    let tied = "tie_word_embeddings";
+    if raw.get(tied).and_then(Value::as_bool) == Some(true) {
+        values.insert(tied.to_owned(), Value::from(true));
     }
     values
 }
@@ -51,7 +78,7 @@ impl Config {
             };
             values.insert((*key).to_owned(), value);
         }
-        let mut config = Self { rope: Rope::of(&values)?, values, vocabulary: None };
+        let mut config = Self { rope: Rope::of(&values)?, values, vocabulary: None, nextn_layers: 0 };
         for (key, default) in defaults {
             let value = match default {
                 _ if config.get(key).is_some() => None,
@@ -66,9 +93,69 @@ impl Config {
         Ok(config)
     }
 
-    /// A value that is not `null`.
+    /// A value that is not `null`. A dot separates the key of an object and a key in it.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
-        self.values.get(key).filter(|value| !value.is_null())
+        let value = match key.split_once('.') {
+            Some((outer, inner)) => self.values.get(outer)?.get(inner),
+            None => self.values.get(key),
+        };
+        value.filter(|value| !value.is_null())
+    }
+
+    /// The number of layers, without those for multi-token prediction.
+    pub(crate) fn layers(&self) -> Result<u64> {
+        self.count(LAYER_KEYS)?.ok_or_else(|| missing("num_hidden_layers"))
+    }
+
+    /// The number of layers, with those for multi-token prediction.
+    pub(crate) fn all_layers(&self) -> Result<u64> {
+        Ok(self.layers()?.saturating_add(self.nextn_layers))
+    }
+
+    /// The layers with a property, as a list of as many items as there are layers.
+    pub(crate) fn per_layer<T>(&self, of: impl Fn(u64) -> Result<T>) -> Result<Vec<T>> {
+        (0..self.all_layers()?).map(of).collect()
+    }
+
+    /// A key that is a list of texts.
+    pub(crate) fn texts(&self, key: &str) -> Result<Option<Vec<&str>>> {
+        let wrong = |value: &Value| unexpected(key, value, "a list of texts");
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let items = value.as_array().ok_or_else(|| wrong(value))?;
+        items.iter().map(|item| item.as_str().ok_or_else(|| wrong(value))).collect::<Result<_>>().map(Some)
+    }
+
+    /// The item of a list of texts that belongs to a layer; `None` without the list or beyond its end.
+    pub(crate) fn text_of_layer(&self, key: &str, layer: u64) -> Result<Option<&str>> {
+        let wrong = |value: &Value| unexpected(key, value, "a list of texts");
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let item = value.as_array().ok_or_else(|| wrong(value))?.get(usize::try_from(layer).unwrap_or(usize::MAX));
+        item.map(|item| item.as_str().ok_or_else(|| wrong(value))).transpose()
+    }
+
+    /// A key that is a list of counts.
+    pub(crate) fn counts(&self, key: &str) -> Result<Option<Vec<u64>>> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let items = value.as_array().ok_or_else(|| unexpected(key, value, "a list of counts"))?;
+        items.iter().map(|item| as_count(key, item)).collect::<Result<_>>().map(Some)
+    }
+
+    /// The item of a list of counts that belongs to a layer.
+    pub(crate) fn count_of_layer(&self, key: &str, layer: u64) -> Result<Option<u64>> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let items = value.as_array().ok_or_else(|| unexpected(key, value, "a list of counts"))?;
+        let item = items.get(usize::try_from(layer).unwrap_or(usize::MAX));
+        item.map(|item| as_count(key, item)).transpose()
+    }
+
+    /// A number of a required key.
+    pub(crate) fn needed_real(&self, key: &str) -> Result<f64> {
+        self.real(&[key])?.ok_or_else(|| missing(key))
+    }
+
+    /// A flag that is set; false without it.
+    pub(crate) fn is_set(&self, key: &str) -> Result<bool> {
+        Ok(self.flag(key)?.unwrap_or(false))
     }
 
     pub(crate) const fn rope(&self) -> &Rope {
@@ -133,6 +220,11 @@ impl Config {
 
     /// The hidden size divided by the number of heads.
     pub(crate) fn share_of_width(&self) -> Result<u64> {
-        Ok(self.needed("hidden_size")? / self.divisor("num_attention_heads")?)
+        let width = self.count(HIDDEN_KEYS)?.ok_or_else(|| missing("hidden_size"))?;
+        match self.count(HEAD_KEYS)? {
+            None => Err(missing("num_attention_heads")),
+            Some(0) => Err(AnamnesisError::parse(format!("config.json: {} is 0", quoted("num_attention_heads")))),
+            Some(heads) => Ok(width / heads),
+        }
     }
 }

@@ -1,5 +1,9 @@
 //! The defaults that transformers' configuration classes have for keys that `config.json` leaves out.
 
+use serde_json::{Map, Value};
+
+use super::config;
+
 /// The default of a configuration key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum DefaultValue {
@@ -43,4 +47,59 @@ pub(super) fn merged(lists: &[&[ClassDefault]]) -> Vec<ClassDefault> {
     }
     merged.retain(|(_, default)| *default != DefaultValue::Absent);
     merged
+}
+
+/// The defaults of transformers' configuration classes by model type, written by `reference/class_defaults.py`.
+static BY_MODEL_TYPE: &str = include_str!("class_defaults.txt");
+
+/// The words of a model type's line.
+fn line(model_type: &str) -> Option<&'static str> {
+    BY_MODEL_TYPE.lines().find_map(|line| line.strip_prefix(model_type)?.strip_prefix(' '))
+}
+
+/// The defaults of a configuration by its model type: those of its language model, if it is multimodal. Types that
+/// transformers does not know have none.
+pub(super) fn of_model_type(raw: &Map<String, Value>) -> Vec<ClassDefault> {
+    let named = |map: &Map<String, Value>| map.get("model_type").and_then(Value::as_str).map(str::to_owned);
+    let nested = config::nested(raw).find_map(named);
+    let Some(own) = named(raw) else { return Vec::new() };
+    let Some(mut words) = line(&own) else { return Vec::new() };
+    if let Some(text) = words.strip_prefix("> ") {
+        words = nested.as_deref().and_then(line).or_else(|| line(text)).unwrap_or("");
+    }
+    words.split(' ').filter_map(default).collect()
+}
+
+/// A default of the table: `key=value`.
+fn default(word: &'static str) -> Option<ClassDefault> {
+    let (key, value) = word.split_once('=')?;
+    let value = match value {
+        "true" => Flag(true),
+        "false" => Flag(false),
+        _ if value.starts_with(|first: char| first.is_ascii_alphabetic()) => match value.split_once('/') {
+            Some((whole, parts)) => Quotient(whole, parts),
+            None => Same(value),
+        },
+        _ => match value.parse() {
+            Ok(count) => Count(count),
+            Err(_) => Real(value.parse().ok()?),
+        },
+    };
+    Some((key, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_the_table_is_a_default() {
+        for line in BY_MODEL_TYPE.lines() {
+            let words = line.split_once(' ').unwrap().1;
+            match words.strip_prefix("> ") {
+                Some(text) => assert!(super::line(text).is_some(), "{line}"),
+                None => assert!(words.split(' ').all(|word| default(word).is_some()), "{line}"),
+            }
+        }
+    }
 }

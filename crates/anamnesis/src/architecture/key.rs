@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use crate::catalog::MetadataValue;
-use crate::error::Result;
+use crate::error::{AnamnesisError, Result, quoted};
 
 /// A metadata key, after the name of the architecture, with the source of its value.
 #[derive(Clone, Copy)]
@@ -16,6 +16,8 @@ pub(crate) struct Key {
 #[derive(Clone, Copy)]
 pub(crate) enum ValueSource {
     Count(&'static [&'static str]),
+    /// The number of layers, with those for multi-token prediction.
+    Layers,
     /// A count with a default.
     CountOr(&'static [&'static str], u64),
     Real(&'static [&'static str]),
@@ -29,8 +31,16 @@ pub(crate) enum ValueSource {
     BoolFn(fn(&Config) -> Result<Option<bool>>),
     /// A derived list of booleans.
     BoolsFn(fn(&Config) -> Result<Option<Vec<bool>>>),
-    /// A derived list of counts.
-    CountsFn(fn(&Config) -> Result<Option<Vec<u32>>>),
+    /// A text of the configuration.
+    OwnText(&'static str),
+    /// A derived list of integers, one per layer.
+    IntsFn(fn(&Config) -> Result<Option<Vec<i32>>>),
+    /// A derived list of numbers.
+    RealsFn(fn(&Config) -> Result<Option<Vec<f32>>>),
+    /// A derived list of strings.
+    TextsFn(fn(&Config) -> Result<Option<Vec<String>>>),
+    /// A key that an earlier table writes is removed.
+    Removed,
     /// `general.file_type`: the only key without the architecture's prefix.
     FileType,
 }
@@ -44,6 +54,9 @@ impl Key {
         let real = |real: Option<f64>| real.map(|real| MetadataValue::F32(real as f32));
         Ok(match self.from {
             ValueSource::Count(keys) => count(config.count(keys)?),
+            ValueSource::Layers => {
+                count(config.count(LAYER_KEYS)?.map(|layers| layers.saturating_add(config.nextn_layers)))
+            }
             ValueSource::CountOr(keys, default) => count(Some(config.count(keys)?.unwrap_or(default))),
             ValueSource::Real(keys) => real(config.real(keys)?),
             ValueSource::CountFn(derive) => count(derive(config)?),
@@ -53,9 +66,20 @@ impl Key {
             ValueSource::BoolsFn(derive) => {
                 derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::Bool(list))))
             }
-            ValueSource::CountsFn(derive) => {
-                derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::U32(list))))
+            ValueSource::OwnText(key) => {
+                let text = config.text(key)?.filter(|text| !text.is_empty());
+                text.map(|text| MetadataValue::String(text.to_owned()))
             }
+            ValueSource::IntsFn(derive) => {
+                derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::I32(list))))
+            }
+            ValueSource::RealsFn(derive) => {
+                derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::F32(list))))
+            }
+            ValueSource::TextsFn(derive) => {
+                derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::String(list))))
+            }
+            ValueSource::Removed => None,
             ValueSource::FileType => Some(MetadataValue::U32(file_type)),
         })
     }
@@ -77,28 +101,101 @@ pub(crate) const fn real_fn(gguf: &'static str, derive: fn(&Config) -> Result<Op
     Key { gguf, from: ValueSource::RealFn(derive) }
 }
 
+pub(crate) const fn text_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<&'static str>>) -> Key {
+    Key { gguf, from: ValueSource::TextFn(derive) }
+}
+
+pub(crate) const fn flag_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<bool>>) -> Key {
+    Key { gguf, from: ValueSource::BoolFn(derive) }
+}
+
+pub(crate) const fn flags_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<Vec<bool>>>) -> Key {
+    Key { gguf, from: ValueSource::BoolsFn(derive) }
+}
+
+pub(crate) const fn ints_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<Vec<i32>>>) -> Key {
+    Key { gguf, from: ValueSource::IntsFn(derive) }
+}
+
+pub(crate) const fn reals_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<Vec<f32>>>) -> Key {
+    Key { gguf, from: ValueSource::RealsFn(derive) }
+}
+
+/// A key that an earlier table writes and this architecture does not have.
+pub(crate) const fn removed(gguf: &'static str) -> Key {
+    Key { gguf, from: ValueSource::Removed }
+}
+
 pub(crate) const FILE_TYPE: Key = Key { gguf: "general.file_type", from: ValueSource::FileType };
 
 /// Configuration keys for the same hyperparameter, by precedence.
-pub(crate) const LAYER_KEYS: &[&str] = &["num_hidden_layers", "n_layers", "n_layer", "num_layers"];
+pub(crate) const LAYER_KEYS: &[&str] =
+    &["num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers"];
 pub(crate) const CONTEXT_KEYS: &[&str] =
     &["max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length", "model_max_length"];
 pub(crate) const HIDDEN_KEYS: &[&str] = &["hidden_size", "n_embd", "dim"];
 pub(crate) const FFN_KEYS: &[&str] =
     &["prefix_dense_intermediate_size", "dense_intermediate_size", "intermediate_size", "n_inner", "hidden_dim"];
 pub(crate) const HEAD_KEYS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
+/// `pooling_type` of sentence encoders, from their `modules.json`, and that of classifiers.
+pub(crate) const POOLING: &[Key] = &[
+    count_fn("pooling_type", |config| pooling(config, POOLING_KEY, &["mean", "cls", "lasttoken"])),
+    count_fn("classifier.pooling_type", |config| pooling(config, "classifier_pooling", &["mean", "cls"])),
+];
+
+/// The key that the pooling mode of `modules.json` is read as.
+pub(crate) const POOLING_KEY: &str = "sentence_transformers_pooling";
+
+/// The number of a pooling mode.
+fn pooling(config: &Config, key: &str, known: &[&str]) -> Result<Option<u64>> {
+    let Some(mode) = config.text(key)? else { return Ok(None) };
+    match known.iter().position(|known| *known == mode) {
+        Some(index) => Ok(Some(index as u64 + 1)),
+        None => {
+            let why = format!("config.json: {} is {}, {} is needed", quoted(key), quoted(mode), known.join(" or "));
+            Err(AnamnesisError::parse(why))
+        }
+    }
+}
+
+/// The layers for multi-token prediction, if there are any.
+pub(crate) const NEXTN_KEYS: &[Key] =
+    &[count_fn("nextn_predict_layers", |config| Ok((config.nextn_layers > 0).then_some(config.nextn_layers)))];
+
+/// The layers with a sliding window, by `layer_types`.
+pub(crate) fn sliding_layers(config: &Config) -> Result<Option<Vec<bool>>> {
+    let kinds = config.texts("layer_types")?;
+    Ok(kinds.map(|kinds| kinds.into_iter().map(|kind| kind == "sliding_attention").collect()))
+}
+
+/// `rope.dimension_count`: the size of a head.
+pub(crate) const ROPE_OF_HEAD: Key = count_fn("rope.dimension_count", |config| config.head_size().map(Some));
+
 pub(crate) const KV_HEAD_KEYS: &[&str] = &["num_key_value_heads", "n_kv_heads"];
 pub(crate) const EPSILON_KEYS: &[&str] = &["rms_norm_eps", "norm_eps"];
 pub(crate) const EXPERT_KEYS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts"];
+/// [`EXPERT_KEYS`] and the names that only some models have.
+pub(crate) const ALL_EXPERT_KEYS: &[&str] = &[
+    "num_local_experts",
+    "num_experts",
+    "n_routed_experts",
+    "moe_num_experts",
+    "moe_num_primary_experts",
+    "ffn_config.moe_num_experts",
+];
 
 /// The keys of most decoders, in the order of the file.
 pub(crate) const COMMON: &[Key] = &[
-    count("block_count", LAYER_KEYS),
+    Key { gguf: "block_count", from: ValueSource::Layers },
     count("context_length", CONTEXT_KEYS),
     count("embedding_length", HIDDEN_KEYS),
     count("feed_forward_length", FFN_KEYS),
     count("attention.head_count", HEAD_KEYS),
     count("attention.head_count_kv", KV_HEAD_KEYS),
+    Key {
+        gguf: "attention.causal",
+        from: ValueSource::BoolFn(|config| Ok(config.flag("is_causal")?.filter(|is_causal| !is_causal))),
+    },
     Key { gguf: "rope.scaling.type", from: ValueSource::TextFn(scaling_type) },
     real_fn("rope.scaling.factor", |config| of_scaling(config, "factor", true)),
     count_fn("rope.scaling.original_context_length", |config| match config.rope().kind() {
@@ -111,7 +208,7 @@ pub(crate) const COMMON: &[Key] = &[
     }),
     real_fn("rope.scaling.yarn_beta_fast", |config| of_scaling(config, "beta_fast", false)),
     real_fn("rope.scaling.yarn_beta_slow", |config| of_scaling(config, "beta_slow", false)),
-    Key { gguf: "rope.dimension_sections", from: ValueSource::CountsFn(sections) },
+    Key { gguf: "rope.dimension_sections", from: ValueSource::IntsFn(sections) },
     real_fn("rope.freq_base", |config| config.rope().theta()),
     real_fn("rope.freq_base_swa", |config| config.rope().sliding_theta()),
     real("attention.layer_norm_rms_epsilon", EPSILON_KEYS),
@@ -124,10 +221,6 @@ pub(crate) const COMMON: &[Key] = &[
     count("attention.key_length", &["head_dim"]),
     count("attention.value_length", &["head_dim"]),
     FILE_TYPE,
-    Key {
-        gguf: "attention.causal",
-        from: ValueSource::BoolFn(|config| Ok(config.flag("is_causal")?.filter(|is_causal| !is_causal))),
-    },
 ];
 
 /// The keys of a converter that writes no RoPE parameters, in the order of the file.
@@ -179,23 +272,38 @@ fn of_scaling(config: &Config, key: &str, also_linear: bool) -> Result<Option<f6
 }
 
 /// The sections of multimodal RoPE, padded to four.
-fn sections(config: &Config) -> Result<Option<Vec<u32>>> {
+pub(crate) fn sections(config: &Config) -> Result<Option<Vec<i32>>> {
     let Some(sections) = config.rope().reals("mrope_section")? else { return Ok(None) };
-    let mut sections: Vec<u32> = sections.iter().map(|section| *section as u32).collect();
-    sections.resize(sections.len().max(4), 0);
+    let mut sections: Vec<i32> = sections.iter().map(|section| *section as i32).collect();
+    sections.resize(4, 0);
     Ok(Some(sections))
 }
 
 /// `expert_gating_func`: the number of the router's activation function.
 fn gating(config: &Config) -> Result<Option<u64>> {
     let mut name = None;
-    for key in ["score_function", "scoring_func", "score_func", "moe_router_activation_func"] {
-        name = name.or(config.text(key)?);
+    for key in [
+        "score_function",
+        "scoring_func",
+        "score_func",
+        "moe_router_activation",
+        "moe_router_activation_func",
+        "expert_selection_fn",
+    ] {
+        name = name.or(config.text(key)?.map(|name| (key, name)));
     }
     Ok(match name {
-        Some("softmax") => Some(1),
-        Some("sigmoid") => Some(2),
-        Some("sqrtsoftplus") => Some(4),
-        _ => None,
+        None => None,
+        Some((_, "softmax")) => Some(1),
+        Some((_, "sigmoid")) => Some(2),
+        Some((_, "sqrtsoftplus")) => Some(4),
+        Some((key, other)) => {
+            let why = format!(
+                "config.json: {} is {}, softmax, sigmoid or sqrtsoftplus is needed",
+                quoted(key),
+                quoted(other)
+            );
+            return Err(AnamnesisError::parse(why));
+        }
     })
 }

@@ -7,10 +7,11 @@ use super::defaults::{self, ClassDefault, DefaultValue};
 use super::gguf::Gguf;
 use super::key::{self, Key};
 use super::metadata_builder::MetadataBuilder;
-use super::names;
+use super::names::{self, Rename};
 use super::rule::Rule;
 use super::sidecars::SidecarFiles;
 use super::tokenizer::rules::{self, TokenizerRules};
+use super::types::TypeRules;
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, Result};
 
@@ -26,8 +27,14 @@ use crate::error::{AnamnesisError, Result};
 pub struct Architecture {
     pub(super) name: &'static str,
     pub(super) classes: &'static [Class],
+    /// Whether it is the architecture of a configuration that names one of its classes, if other architectures share them.
+    pub(super) applies: fn(&Map<String, Value>) -> bool,
     /// The prefix of a layer's tensors in a checkpoint.
     pub(super) layer_prefix: &'static str,
+    /// Changes of checkpoint names before the rules are applied.
+    pub(super) renames: &'static [Rename],
+    /// Prefixes of renamed tensors that GGUF does not have.
+    pub(super) dropped: &'static [&'static str],
     pub(super) rules: &'static [&'static [Rule]],
     /// The keys that the converter writes first, while it prepares tensors.
     pub(super) early_keys: &'static [Key],
@@ -37,14 +44,17 @@ pub struct Architecture {
     /// How its vocabulary is read.
     pub(super) tokenizer: TokenizerRules,
     pub(super) head: Head,
-    /// The configuration key that counts the layers for multi-token prediction, after `num_hidden_layers`.
-    pub(super) nextn_layers: Option<&'static str>,
+    /// The number of layers for multi-token prediction, which are counted after `num_hidden_layers`.
+    pub(super) nextn_layers: NextnLayers,
     /// Whether layers for multi-token prediction are dropped; otherwise layers after the last are refused.
     pub(super) drops_nextn_layers: bool,
-    /// GGUF to Hugging Face: sets the configuration keys that the tables do not give, and returns the index of the class.
-    pub(super) restore: fn(&Gguf<'_>, &mut Map<String, Value>) -> Result<usize>,
+    /// GGUF to Hugging Face: sets the configuration keys that the tables do not give, and returns the index of the class;
+    /// `None` if the file does not hold the whole configuration.
+    pub(super) restore: Option<Restore>,
     /// `quantization_config` of checkpoints whose experts are MXFP4, stored as `_blocks` and `_scales`.
     pub(super) packed_experts: Option<fn() -> Value>,
+    /// Tensors whose types differ from those of other architectures.
+    pub(super) types: TypeRules,
     /// A note on data that a GGUF file does not hold.
     pub(super) restore_note: Option<&'static str>,
     /// Models of its classes that have another head in GGUF, by their names in directories, configurations and model cards;
@@ -52,19 +62,60 @@ pub struct Architecture {
     pub(super) refused_names: &'static [&'static str],
 }
 
+/// Prefixes of keys that do not begin with the name of the architecture.
+const WHOLE_KEYS: [&str; 4] = ["general.", "tokenizer.", "diffusion.", "xielu."];
+
+/// Sets the configuration keys that tables do not give.
+pub(super) type Restore = fn(&Gguf<'_>, &mut Map<String, Value>) -> Result<usize>;
+
 /// A model class of transformers.
 pub(crate) struct Class {
     pub(super) name: &'static str,
     /// `model_type` of its configurations.
     pub(super) model_type: &'static str,
-    /// The defaults of its configuration class: the shared ones, then its differences.
+    /// The defaults of its configuration class: the shared ones, then its differences. Without any, they are those of the
+    /// table of model types.
     pub(super) defaults: &'static [&'static [ClassDefault]],
+}
+
+/// A class whose defaults are in the table of model types.
+pub(super) const fn class(name: &'static str, model_type: &'static str) -> Class {
+    Class { name, model_type, defaults: &[] }
 }
 
 /// A tensor whose values are derived from the configuration; without values it is not written.
 pub(crate) struct DerivedTensor {
     pub(super) name: &'static str,
     pub(super) values: fn(&Config) -> Result<Option<Vec<f32>>>,
+}
+
+/// The number of layers for multi-token prediction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum NextnLayers {
+    None,
+    /// By a configuration key.
+    Key(&'static str),
+    /// By a configuration key, or else by the layers that tensors with this prefix have.
+    KeyOrStored(&'static str, &'static str),
+    Always(u64),
+}
+
+impl NextnLayers {
+    /// The number in a checkpoint with these tensors.
+    fn count<'a>(self, config: &Config, names: impl Iterator<Item = &'a str>) -> Result<u64> {
+        Ok(match self {
+            Self::None => 0,
+            Self::Always(layers) => layers,
+            Self::Key(key) => config.count(&[key])?.unwrap_or(0),
+            Self::KeyOrStored(key, prefix) => match config.count(&[key])? {
+                Some(layers @ 1..) => layers,
+                _ => {
+                    let layer = |name: &str| names::in_layer(prefix, name).map(|(layer, _)| layer.saturating_add(1));
+                    names.filter_map(|name| layer(name.strip_prefix("model.").unwrap_or(name))).max().unwrap_or(0)
+                }
+            },
+        })
+    }
 }
 
 /// When `output.weight` is written.
@@ -84,20 +135,27 @@ pub(crate) enum Head {
 pub(super) const DECODER: Architecture = Architecture {
     name: "",
     classes: &[],
+    applies: |_| true,
     layer_prefix: "model.layers.",
+    renames: &[],
+    dropped: &[],
     rules: &[],
     early_keys: &[],
     keys: &[key::COMMON],
     derived_tensors: &[],
     tokenizer: rules::BPE,
     head: Head::IfStored,
-    nextn_layers: None,
+    nextn_layers: NextnLayers::None,
     drops_nextn_layers: false,
-    restore: |_, _| Ok(0),
+    restore: Some(|_, _| Ok(0)),
     packed_experts: None,
+    types: TypeRules::USUAL,
     restore_note: None,
     refused_names: &[],
 };
+
+/// [`DECODER`] for architectures whose GGUF files do not hold the whole configuration of a checkpoint.
+pub(super) const ONE_WAY: Architecture = Architecture { restore: None, ..DECODER };
 
 impl Architecture {
     /// Its name in GGUF.
@@ -115,19 +173,31 @@ impl Architecture {
     /// stacked experts share a name.
     #[must_use]
     pub fn map_name(&self, name: &str) -> Option<String> {
-        let bare = names::bare(name);
-        if names::is_not_weight(&bare) {
-            return None;
-        }
+        let bare = self.local_name(name, None)?;
         self.rules().find_map(|rule| {
             let (layer, captures) = rule.of_hf(self.layer_prefix, &bare)?;
             (!rule.is_left_out).then(|| rule.gguf_name(layer, captures))
         })
     }
 
+    /// The name that rules are written for; `None` for tensors that GGUF does not have.
+    pub(super) fn local_name(&self, name: &str, layers: Option<u64>) -> Option<String> {
+        let bare = names::bare(name);
+        if names::is_not_weight(&bare) {
+            return None;
+        }
+        let name = names::renamed(&bare, self.renames, self.layer_prefix, layers);
+        (!self.dropped.iter().any(|prefix| name.starts_with(prefix))).then_some(name)
+    }
+
     /// Whether it writes a metadata key.
     pub(super) fn has_key(&self, gguf: &str) -> bool {
         self.keys.iter().flat_map(|keys| keys.iter()).any(|key| key.gguf == gguf)
+    }
+
+    /// Whether it writes the pooling of sentence encoders.
+    pub(crate) fn has_pooling(&self) -> bool {
+        self.has_key("pooling_type")
     }
 
     pub(super) fn rules(&self) -> impl Iterator<Item = &'static Rule> {
@@ -152,26 +222,46 @@ impl Architecture {
         Ok(())
     }
 
+    pub(crate) const fn types(&self) -> TypeRules {
+        self.types
+    }
+
     pub(crate) const fn tokenizer(&self) -> &TokenizerRules {
         &self.tokenizer
     }
 
-    /// A configuration with the defaults of its class.
+    /// A configuration with the defaults of its class, and the layers for multi-token prediction that its keys count.
     pub(crate) fn config(&self, raw: &Map<String, Value>) -> Result<Config> {
-        Config::new(raw, &self.defaults(raw))
+        self.config_of(raw, std::iter::empty())
+    }
+
+    /// The configuration of a checkpoint with these tensors.
+    pub(crate) fn config_of<'a>(
+        &self,
+        raw: &Map<String, Value>,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Config> {
+        let mut config = Config::new(raw, &self.defaults(raw))?;
+        config.nextn_layers = self.nextn_layers.count(&config, names)?;
+        Ok(config)
     }
 
     /// A configuration with only those defaults of its class that follow from other keys.
     pub(crate) fn config_without_constants(&self, raw: &Map<String, Value>) -> Result<Config> {
         let mut defaults = self.defaults(raw);
         defaults.retain(|(_, default)| matches!(default, DefaultValue::Same(_) | DefaultValue::Quotient(..)));
-        Config::new(raw, &defaults)
+        let mut config = Config::new(raw, &defaults)?;
+        config.nextn_layers = self.nextn_layers.count(&config, std::iter::empty())?;
+        Ok(config)
     }
 
     fn defaults(&self, raw: &Map<String, Value>) -> Vec<ClassDefault> {
         let class = config::class_of(raw);
         let class = self.classes.iter().find(|known| Some(known.name) == class);
-        defaults::merged(class.map_or(&[], |class| class.defaults))
+        match class.map_or(&[][..], |class| class.defaults) {
+            [] => defaults::of_model_type(raw),
+            lists => defaults::merged(lists),
+        }
     }
 
     /// Writes the keys that come before `general.*`.
@@ -193,13 +283,15 @@ impl Architecture {
     ) -> Result<()> {
         for key in keys {
             let value: Option<MetadataValue> = key.value(config, file_type)?;
-            let name = if key.gguf.starts_with("general.") {
+            let name = if WHOLE_KEYS.iter().any(|prefix| key.gguf.starts_with(prefix)) {
                 key.gguf.to_owned()
             } else {
                 format!("{}.{}", self.name, key.gguf)
             };
-            if let Some(value) = value {
-                metadata.set(name, value);
+            match (value, key.from) {
+                (Some(value), _) => metadata.set(name, value),
+                (None, key::ValueSource::Removed) => metadata.remove(&name),
+                (None, _) => {}
             }
         }
         Ok(())

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use super::change::{self, Change, Reshaped};
 use super::complete::{Found, Side, Tensors};
 use super::config::Config;
-use super::key::EXPERT_KEYS;
 use super::kind::{Architecture, Head};
 use super::names::{self, Captures};
+use super::need::Presence;
 use super::rule::Rule;
 use super::tree::Tree;
 use crate::catalog::dtype::elements;
@@ -58,7 +58,7 @@ impl Architecture {
     /// Maps the tensors of a checkpoint, sorted by file and name. If they are the whole model (`is_whole`), they must be
     /// exactly those that the configuration implies.
     pub(crate) fn map(&'static self, tensors: &[Named<'_>], config: &Config, is_whole: bool) -> Result<Mapping> {
-        let (_, layers) = self.layer_counts(config)?;
+        let (own_layers, layers) = self.layer_counts(config)?;
         let mut mapper = Mapper {
             of: self,
             tensors,
@@ -70,11 +70,10 @@ impl Architecture {
         };
         let mut unknown = Vec::new();
         for (place, tensor) in tensors.iter().enumerate() {
-            let name = names::bare(tensor.name);
-            if names::is_not_weight(&name) {
+            let Some(name) = self.local_name(tensor.name, Some(own_layers)) else {
                 mapper.left_out.push(tensor.name.to_owned());
                 continue;
-            }
+            };
             let is_known = mapper.tensor(place, &name, layers).map_err(|error| error.in_tensor(tensor.name))?;
             if !is_known {
                 unknown.push(tensor.name);
@@ -148,8 +147,22 @@ impl Mapper<'_> {
             let (layer, captures) = rule.of_hf(of.layer_prefix, name)?;
             Some((index, rule, layer, captures))
         };
-        let found: Vec<_> = of.rules().enumerate().filter_map(fits).collect();
+        let mut found: Vec<_> = of.rules().enumerate().filter_map(fits).collect();
+        // Of several rules, those count that the configuration has a tensor for.
+        if found.len() > 1 {
+            let mut needed = Vec::new();
+            for &(index, rule, layer, captures) in &found {
+                let need = if captures.ending == "bias" { rule.bias } else { rule.need };
+                if need.of(self.config, layer.unwrap_or(0))? != Presence::Surplus {
+                    needed.push((index, rule, layer, captures));
+                }
+            }
+            if !needed.is_empty() {
+                found = needed;
+            }
+        }
         for &(index, rule, layer, captures) in &found {
+            let layers = rule.layers(self.config, layers)?;
             if let Some(layer) = layer.filter(|layer| *layer >= layers) {
                 if !self.is_prediction(layer) {
                     let key = quoted("num_hidden_layers");
@@ -198,7 +211,7 @@ impl Mapper<'_> {
     ) -> Result<()> {
         let Some(expert) = captures.expert else {
             let tensor = Reshaped::input(place, self.tensors[place].shape);
-            let Reshaped { tree, shape } = change::to_gguf(rule.changes, tensor, self.config)?;
+            let Reshaped { tree, shape } = change::to_gguf(rule.changes, tensor, self.config, layer)?;
             self.placed.push(((place, index), Mapped { name, shape, tree }));
             return Ok(());
         };
@@ -219,25 +232,25 @@ impl Mapper<'_> {
 
     /// Stacks the experts of every layer.
     fn stack(&mut self) -> Result<()> {
-        let count = self.config.count(EXPERT_KEYS)?;
         for Stack { rule, layer, name, experts } in std::mem::take(&mut self.stacks) {
-            let count = count.unwrap_or(experts.len() as u64);
+            let size = self.of.rules().nth(rule).and_then(|rule| rule.stacked().first());
+            let counted = size.map(|size| size.at(self.config, layer)).transpose();
+            let count = counted.ok().flatten().unwrap_or(experts.len() as u64);
+            let keys = size.map_or("", |size| size.hf);
             if let Some(missing) = (0..count).find(|expert| !experts.contains_key(expert)) {
                 let captures = Captures { expert: Some(missing), ending: "weight" };
                 let missed = self.of.rules().nth(rule).map(|rule| rule.hf_name(self.of.layer_prefix, layer, captures));
-                let keys = EXPERT_KEYS.join(", ");
                 let why = format!("it is missing: {} has no expert {missing} of {count} ({keys})", quoted(&name));
                 return Err(AnamnesisError::parse(why).in_tensor(missed.as_deref().unwrap_or(&name)));
             }
             if let Some(expert) = experts.keys().find(|expert| **expert >= count) {
                 return Err(AnamnesisError::parse(format!(
-                    "{} has an expert {expert}, there are {count} ({})",
-                    quoted(&name),
-                    EXPERT_KEYS.join(", ")
+                    "{} has an expert {expert}, there are {count} ({keys})",
+                    quoted(&name)
                 )));
             }
             // An expert of the configured shape, or the first.
-            let wanted = self.of.rules().nth(rule).and_then(|rule| rule.shape_of_expert(self.config));
+            let wanted = self.of.rules().nth(rule).and_then(|rule| rule.shape_of_expert(self.config, layer));
             let is_wanted = |place: &&usize| wanted.as_deref() == Some(self.tensors[**place].shape);
             let of_first = experts.values().find(is_wanted).or(experts.values().next());
             let of_first = of_first.map_or(&[][..], |&place| self.tensors[place].shape);
@@ -248,7 +261,7 @@ impl Mapper<'_> {
             }
             let stack = change::stacked(experts.values().map(|&place| Tree::Tensor(place)).collect(), of_first);
             let changes = self.of.rules().nth(rule).map_or(&[][..], |rule| rule.changes);
-            let Reshaped { tree, shape } = change::to_gguf(changes, stack, self.config)?;
+            let Reshaped { tree, shape } = change::to_gguf(changes, stack, self.config, layer)?;
             let place = self.last.get(&layer).copied().unwrap_or(0);
             self.placed.push(((place, rule), Mapped { name, shape, tree }));
         }

@@ -59,8 +59,13 @@ impl MetadataBuilder {
 
     /// The same without a key.
     pub(crate) fn without(mut self, key: &str) -> Self {
-        self.entries.retain(|(known, _)| known != key);
+        self.remove(key);
         self
+    }
+
+    /// Removes a key.
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.entries.retain(|(known, _)| known != key);
     }
 
     /// The keys that are no arrays.

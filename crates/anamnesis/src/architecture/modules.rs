@@ -1,9 +1,14 @@
 //! The tensors of modules that several architectures share: embeddings, norms, attention, feed-forward networks, experts.
 
 use super::change::{Change, Halves};
-use super::need::{ATTENTION_BIAS, DENSE, MLP_BIAS, Need, SHARED, SPARSE, UNTIED};
+use super::config::Config;
+use super::key::HIDDEN_KEYS;
+use super::need::{ATTENTION_BIAS, DENSE, MLP_BIAS, Need, OPTIONAL_SPARSE, Presence, SHARED, SPARSE, UNTIED};
 use super::rule::{Rule, layer, model};
-use super::size::{EXPERT_COUNT, EXPERT_FFN, FFN, HEAD_DIM, HIDDEN, KV_DIM, ONE, Q_DIM, SHARED_FFN, Size, VOCAB};
+use super::size::{
+    EXPERT_COUNT, EXPERT_FFN, FFN, HEAD_DIM, HIDDEN, KV_DIM, ONE, Q_DIM, SHARED_FFN, Size, VOCAB, first, size,
+};
+use crate::error::Result;
 
 /// Embedding, final norm and head of most decoders.
 pub(crate) const EMBED_NORM_HEAD: &[Rule] = &[
@@ -112,4 +117,51 @@ pub(crate) const FOUR_NORMS: &[Rule] = &[
     layer("post_attention_layernorm.*", "post_attention_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
     layer("pre_feedforward_layernorm.*", "ffn_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
     layer("post_feedforward_layernorm.*", "post_ffw_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
+];
+
+/// The rows of two hidden states.
+pub(crate) const TWO_HIDDEN: Size =
+    size(|config| Ok(first(config, HIDDEN_KEYS)?.saturating_mul(2)), "hidden_size", "embedding_length");
+/// Tensors of the layers for multi-token prediction.
+pub(crate) const NEXTN: Need =
+    Need::When("num_hidden_layers, num_nextn_predict_layers or nextn_predict_layers", |config, layer| {
+        nextn(config, layer, Presence::Needed)
+    });
+pub(crate) const NEXTN_OPTIONAL: Need =
+    Need::When("num_hidden_layers, num_nextn_predict_layers or nextn_predict_layers", |config, layer| {
+        nextn(config, layer, Presence::Allowed)
+    });
+
+fn nextn(config: &Config, layer: u64, presence: Presence) -> Result<Presence> {
+    Ok(if layer < config.layers()? { Presence::Surplus } else { presence })
+}
+
+/// The tensors of layers for multi-token prediction.
+pub(crate) const NEXTN_TENSORS: &[Rule] = &[
+    layer("eh_proj.*", "nextn.eh_proj.*", &[HIDDEN, TWO_HIDDEN]).when(NEXTN),
+    layer("embed_tokens.*", "nextn.embed_tokens.*", &[VOCAB, HIDDEN]).when(NEXTN_OPTIONAL),
+    layer("enorm.*", "nextn.enorm.*", &[HIDDEN]).when(NEXTN),
+    layer("hnorm.*", "nextn.hnorm.*", &[HIDDEN]).when(NEXTN),
+    layer("shared_head.head.*", "nextn.shared_head_head.*", &[VOCAB, HIDDEN]).when(NEXTN_OPTIONAL),
+    layer("shared_head.norm.*", "nextn.shared_head_norm.*", &[HIDDEN]).when(NEXTN_OPTIONAL),
+];
+
+/// The experts of Mixtral: `w1` (gate) comes first in GGUF.
+pub(crate) const MIXTURE: &[Rule] = &[
+    layer("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, HIDDEN]).when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w1.weight", "ffn_gate_exps.weight", EXPERTS_UP).when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w2.weight", "ffn_down_exps.weight", EXPERTS_DOWN).when(SPARSE),
+    layer("block_sparse_moe.experts.{X}.w3.weight", "ffn_up_exps.weight", EXPERTS_UP).when(SPARSE),
+];
+
+/// Norms before and after attention, the latter before the feed-forward network.
+pub(crate) const POST_ATTENTION_NORMS: &[Rule] = &[
+    layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]),
+    layer("post_attention_layernorm.*", "post_attention_norm.*", &[HIDDEN]),
+];
+
+/// The router's score correction bias of MoE layers, in models that have one.
+pub(crate) const CORRECTION: &[Rule] = &[
+    layer("mlp.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(OPTIONAL_SPARSE),
+    layer("mlp.gate.e_score_correction.bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(OPTIONAL_SPARSE),
 ];

@@ -9,8 +9,8 @@ pub(crate) struct Captures<'a> {
     pub ending: &'a str,
 }
 
-/// The placeholder of an expert's number in a pattern.
-pub(super) const EXPERT: &str = "{X}";
+/// The begin of a placeholder in a pattern: `{X}` for the number of an expert, or `{q|k|v}` for one of several words.
+pub(super) const PLACEHOLDER: char = '{';
 
 /// The endings that `*` matches.
 const ENDINGS: [&str; 2] = ["weight", "bias"];
@@ -25,10 +25,17 @@ pub(crate) fn captures<'a>(pattern: &str, name: &'a str) -> Option<Captures<'a>>
             (front, rest, &name[name.len() - ending.len()..])
         }
     };
-    let expert = match pattern.split_once(EXPERT) {
+    let expert = match pattern.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?))) {
         None if pattern == name => None,
         None => return None,
-        Some((before, behind)) => Some(number(name.strip_prefix(before)?.strip_suffix(behind)?)?),
+        Some((before, (open, behind))) => {
+            let part = name.strip_prefix(before)?.strip_suffix(behind)?;
+            match open {
+                "X" => Some(number(part)?),
+                // One of several words, counted from 0.
+                words => Some(words.split('|').position(|word| word == part)? as u64),
+            }
+        }
     };
     Some(Captures { expert, ending })
 }
@@ -39,9 +46,15 @@ pub(crate) fn fill(pattern: &str, captures: Captures<'_>) -> String {
         Some(front) => format!("{front}{}", captures.ending),
         None => pattern.to_owned(),
     };
-    match captures.expert {
-        Some(expert) => name.replace(EXPERT, &expert.to_string()),
-        None => name,
+    match (captures.expert, name.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))) {
+        (Some(expert), Some((before, (open, behind)))) => {
+            let word = usize::try_from(expert).ok().and_then(|index| open.split('|').nth(index));
+            match word.filter(|_| open != "X") {
+                Some(word) => format!("{before}{word}{behind}"),
+                None => format!("{before}{expert}{behind}"),
+            }
+        }
+        _ => name,
     }
 }
 
@@ -57,17 +70,39 @@ fn number(text: &str) -> Option<u64> {
     (number.to_string() == text).then_some(number)
 }
 
-/// Prefixes of name segments in the towers and projectors of multimodal models.
-const TOWERS: [&str; 9] = [
+/// Prefixes of tensors outside the language model of a multimodal model.
+const TOWER_PREFIXES: [&str; 10] = [
+    "mlp",
+    "vit.",
+    "vpm.",
+    "siglip2.",
+    "conformer.",
+    "merger.",
+    "resampler.",
+    "sound_encoder.",
+    "sound_projection.",
+    "speech_embeddings.",
+];
+
+/// Parts of the names of such tensors.
+const TOWERS: [&str; 17] = [
+    "visual.",
+    "vision.",
+    "audio.",
+    "talker.",
     "vision_",
-    "visual",
     "audio_",
-    "projector",
-    "multi_modal_projector",
-    "mm_projector",
-    "vision",
+    "token2wav.",
+    "code2wav.",
+    "projector.",
+    "pre_mm_projector_norm",
     "image_newline",
-    "embed_vision",
+    "view_seperator",
+    "patch_embed",
+    "patch_merger.",
+    "patch_merge_mlp.",
+    "model.connector.",
+    "embed_vision.",
 ];
 
 /// Endings of buffers that are no weights.
@@ -76,12 +111,58 @@ const BUFFERS: [&str; 3] = [".rotary_emb.inv_freq", ".attention.bias", ".attenti
 /// Whether a tensor is no weight of the language model: a buffer, or part of a tower or projector.
 pub(crate) fn is_not_weight(name: &str) -> bool {
     BUFFERS.iter().any(|ending| name.ends_with(ending))
-        || name.split('.').any(|segment| TOWERS.iter().any(|part| segment.starts_with(part)))
+        || TOWER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || TOWERS.iter().any(|part| name.contains(part))
 }
 
 /// The name of a tensor without `language_model.`, which multimodal models add.
 pub(crate) fn bare(name: &str) -> String {
     name.replace("language_model.", "")
+}
+
+/// A change of checkpoint names before rules are applied. In its texts, `{N}` is the number of layers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rename {
+    /// A prefix becomes another; the first that fits counts.
+    Prefix(&'static str, &'static str),
+    /// A text becomes another wherever it is.
+    Anywhere(&'static str, &'static str),
+    /// An ending becomes another.
+    Ending(&'static str, &'static str),
+    /// Layers under this prefix are counted after the last: `mtp.layers.` of multi-token prediction.
+    FurtherLayers(&'static str),
+}
+
+/// A name after the renames of an architecture.
+pub(crate) fn renamed(name: &str, renames: &[Rename], layer_prefix: &str, layers: Option<u64>) -> String {
+    let filled = |text: &str| match layers {
+        Some(layers) => text.replace("{N}", &layers.to_string()),
+        None => text.to_owned(),
+    };
+    let (mut name, mut has_prefix) = (name.to_owned(), false);
+    for rename in renames {
+        match rename {
+            Rename::Prefix(from, to) => {
+                if let (false, Some(rest)) = (has_prefix, name.strip_prefix(from)) {
+                    name = format!("{}{rest}", filled(to));
+                    has_prefix = true;
+                }
+            }
+            Rename::Anywhere(from, to) => name = name.replace(from, to),
+            Rename::Ending(from, to) => {
+                if let Some(rest) = name.strip_suffix(from) {
+                    name = format!("{rest}{to}");
+                }
+            }
+            Rename::FurtherLayers(prefix) => {
+                if let (Some((layer, rest)), Some(layers)) = (in_layer(prefix, &name), layers) {
+                    name = format!("{layer_prefix}{}.{rest}", layers.saturating_add(layer));
+                    has_prefix = true;
+                }
+            }
+        }
+    }
+    name
 }
 
 #[cfg(test)]
@@ -94,6 +175,7 @@ mod tests {
             ("self_attn.q_proj.*", "self_attn.q_proj.bias"),
             ("mlp.experts.{X}.up_proj.*", "mlp.experts.17.up_proj.weight"),
             ("self_attn.sinks", "self_attn.sinks"),
+            ("self_attn.{q|k|v}_proj.*", "self_attn.v_proj.bias"),
         ] {
             assert_eq!(fill(pattern, captures(pattern, name).unwrap()), name);
         }
@@ -102,9 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_larger_model_are_known_by_segments() {
+    fn parts_of_a_larger_model_are_known_by_name() {
         assert!(is_not_weight("model.vision_tower.x") && is_not_weight("a.rotary_emb.inv_freq"));
         assert!(!is_not_weight("model.layers.0.mlp.up_proj.weight"));
+        assert_eq!(
+            renamed("mtp.layers.1.x", &[Rename::FurtherLayers("mtp.layers.")], "model.layers.", Some(4)),
+            "model.layers.5.x"
+        );
         assert_eq!(bare("model.language_model.layers.0.x"), "model.layers.0.x");
     }
 }

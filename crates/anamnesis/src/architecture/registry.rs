@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 use super::config;
 use super::kind::Architecture;
-use super::models::ALL;
+use super::models::FAMILIES;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
 impl Architecture {
     /// All architectures.
     pub fn all() -> impl Iterator<Item = &'static Self> {
-        ALL.iter().copied()
+        FAMILIES.iter().flat_map(|family| family.iter().copied())
     }
 
     /// The architecture of a model class of transformers.
@@ -22,21 +22,45 @@ impl Architecture {
     /// The architecture by its name in GGUF.
     #[must_use]
     pub fn of_gguf(name: &str) -> Option<&'static Self> {
-        Self::all().find(|architecture| architecture.name == name)
+        let named = || Self::all().filter(|architecture| architecture.name == name);
+        named().find(|architecture| architecture.restore.is_some()).or_else(|| named().next())
     }
 
     /// The architecture of a configuration; `None` if it names no class.
     pub(crate) fn of_config(raw: &Map<String, Value>) -> Result<Option<&'static Self>> {
         let Some(class) = config::class_of(raw) else { return Ok(None) };
-        match Self::of_class(class) {
+        let of_class = Self::all().filter(|architecture| architecture.classes().any(|known| known == class));
+        match of_class.into_iter().find(|architecture| (architecture.applies)(raw)) {
             Some(architecture) => Ok(Some(architecture)),
-            None => {
-                let known: Vec<&str> = Self::all().flat_map(Self::classes).collect();
-                let why = format!("models of this class have no names in GGUF; known are {}", known.join(", "));
-                Err(AnamnesisError::unsupported_model(ModelPart::Class, class, why))
-            }
+            None => Err(AnamnesisError::unsupported_model(ModelPart::Class, class, unknown_class(class))),
         }
     }
+}
+
+/// The reason to refuse a class, with the most similar one.
+fn unknown_class(class: &str) -> String {
+    let known: Vec<&str> = Architecture::all().flat_map(Architecture::classes).collect();
+    let nearest = known.iter().max_by_key(|known| similarity(class, known)).copied().unwrap_or("");
+    format!(
+        "models of this class have no names in GGUF; the most similar of {} known classes is {nearest}",
+        known.len()
+    )
+}
+
+/// The number of characters that two names share at the beginning and at the end, and of the pairs they share.
+fn similarity(a: &str, b: &str) -> usize {
+    let pairs = |text: &str| text.to_lowercase().as_bytes().windows(2).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let (own, mut others) = (pairs(a), pairs(b));
+    let total = own.len() + others.len();
+    let mut shared = 0usize;
+    for pair in own {
+        if let Some(place) = others.iter().position(|other| *other == pair) {
+            others.swap_remove(place);
+            shared += 1;
+        }
+    }
+    let prefix = a.bytes().zip(b.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
+    (2000 * shared).checked_div(total).unwrap_or(0) + 40 * prefix
 }
 
 #[cfg(test)]

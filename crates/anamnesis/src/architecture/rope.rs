@@ -14,8 +14,16 @@ pub(crate) struct Rope {
     sliding: Map<String, Value>,
 }
 
-/// Parameters that older configurations have at the top level.
-const TOP_LEVEL: [&str; 3] = ["rope_theta", "partial_rotary_factor", "original_max_position_embeddings"];
+/// Parameters that older configurations have at the top level, under these names.
+const TOP_LEVEL: [(&str, &[&str]); 3] = [
+    ("rope_theta", &["global_rope_theta", "rope_global_theta", "rope_theta_global", "rope_theta", "rotary_emb_base"]),
+    ("partial_rotary_factor", &["partial_rotary_factor", "rope_pct", "rope_percent"]),
+    ("original_max_position_embeddings", &["original_max_position_embeddings"]),
+];
+
+/// `rope_theta` of sliding-window layers at the top level.
+const LOCAL: [&str; 5] =
+    ["local_rope_theta", "rope_local_theta", "rope_theta_local", "swa_rope_theta", "rope_local_base_freq"];
 
 impl Rope {
     pub(super) fn of(config: &Map<String, Value>) -> Result<Self> {
@@ -26,15 +34,16 @@ impl Rope {
         if full.is_some() || sliding.is_some() {
             values = full.unwrap_or_default();
         }
-        for key in TOP_LEVEL {
-            if let (false, Some(value)) = (values.contains_key(key), config.get(key).filter(|value| !value.is_null())) {
+        let top = |keys: &[&str]| keys.iter().find_map(|key| config.get(*key)).filter(|value| !value.is_null());
+        for (key, names) in TOP_LEVEL {
+            if let (false, Some(value)) = (values.contains_key(key), top(names)) {
                 values.insert(key.to_owned(), value.clone());
             }
         }
         if let (false, Some(value)) = (values.contains_key("rope_type"), values.get("type").cloned()) {
             values.insert("rope_type".to_owned(), value);
         }
-        let local = config.get("rope_local_base_freq").filter(|value| !value.is_null());
+        let local = top(&LOCAL);
         let local = local.map(|theta| Map::from_iter([("rope_theta".to_owned(), theta.clone())]));
         Ok(Self { values, sliding: sliding.or(local).unwrap_or_default() })
     }
@@ -65,6 +74,15 @@ impl Rope {
         self.real("rope_theta")
     }
 
+    /// A parameter of sliding-window layers, if they have their own.
+    pub(crate) fn sliding_real(&self, key: &str) -> Result<Option<f64>> {
+        self.sliding.get(key).filter(|value| !value.is_null()).map(|value| as_real(key, value)).transpose()
+    }
+
+    pub(crate) fn has_sliding(&self) -> bool {
+        !self.sliding.is_empty()
+    }
+
     /// `rope_theta` of sliding-window layers, if they have their own.
     pub(crate) fn sliding_theta(&self) -> Result<Option<f64>> {
         self.sliding.get("rope_theta").map(|value| as_real("rope_theta", value)).transpose()
@@ -75,6 +93,11 @@ impl Rope {
     /// Every bit is that of the converter, which leaves the arithmetic to torch: in F32, with divisions of a constant by a
     /// tensor as the product with its reciprocal.
     pub(crate) fn llama3_factors(&self, dimensions: u64) -> Result<Option<Vec<f32>>> {
+        self.llama3_factors_by(dimensions, 8.0)
+    }
+
+    /// The same with another default of `factor`.
+    pub(crate) fn llama3_factors_by(&self, dimensions: u64, default: f64) -> Result<Option<Vec<f32>>> {
         if self.kind() != "llama3" {
             return Ok(None);
         }
@@ -85,7 +108,7 @@ impl Rope {
                 false => Err(AnamnesisError::parse(format!("config.json: {} is {value}", quoted(key)))),
             }
         };
-        let (theta, factor) = (of("rope_theta", 10_000.0)? as f32, of("factor", 8.0)?);
+        let (theta, factor) = (of("rope_theta", 10_000.0)? as f32, of("factor", default)?);
         let original = of("original_max_position_embeddings", 8192.0)?;
         let (low, high) = (of("low_freq_factor", 1.0)?, of("high_freq_factor", 4.0)?);
         if !theta.is_normal() {

@@ -5,8 +5,10 @@ use super::config::Config;
 use super::names::{self, Captures};
 use super::need::Need;
 use super::size::Size;
+use crate::error::Result;
 
-/// The rule of a tensor. In its names, `{X}` is the number of an expert and `*` at the end `weight` or `bias`.
+/// The rule of a tensor. In its names, `{X}` is the number of an expert, `{q|k|v}` one of several words, and `*` at the
+/// end `weight` or `bias`. Experts and words are stacked to one tensor; the first size of its shape counts them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule {
     /// The name in a checkpoint, after the layer's prefix and number.
@@ -14,6 +16,8 @@ pub(crate) struct Rule {
     /// The name in GGUF, after `blk.` and the layer's number.
     pub gguf: &'static str,
     pub is_in_layer: bool,
+    /// The stack of layers it is in, if a model has several.
+    pub stack: Option<Stack>,
     /// The changes from checkpoint to GGUF, in their order.
     pub changes: &'static [Change],
     /// Whether GGUF has no tensor for it.
@@ -27,9 +31,28 @@ pub(crate) struct Rule {
     pub shape: &'static [Size],
 }
 
+/// A stack of layers with prefixes of its own: the encoder or the decoder of T5.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stack {
+    pub hf: &'static str,
+    pub gguf: &'static str,
+    /// The number of its layers, if it is not that of the model.
+    pub layers: Option<Size>,
+}
+
 /// A tensor of every layer.
 pub(crate) const fn layer(hf: &'static str, gguf: &'static str, shape: &'static [Size]) -> Rule {
-    Rule { hf, gguf, is_in_layer: true, changes: &[], is_left_out: false, need: Need::Always, bias: Need::Never, shape }
+    Rule {
+        hf,
+        gguf,
+        is_in_layer: true,
+        stack: None,
+        changes: &[],
+        is_left_out: false,
+        need: Need::Always,
+        bias: Need::Never,
+        shape,
+    }
 }
 
 /// A tensor outside the layers.
@@ -45,6 +68,34 @@ impl Rule {
     pub(crate) const fn with(mut self, changes: &'static [Change]) -> Self {
         self.changes = changes;
         self
+    }
+
+    /// The same in a stack of layers.
+    pub(crate) const fn of(mut self, stack: Stack) -> Self {
+        self.stack = Some(stack);
+        self
+    }
+
+    /// The number of layers it is in.
+    pub(crate) fn layers(&self, config: &Config, layers: u64) -> Result<u64> {
+        match (self.is_in_layer, self.stack.and_then(|stack| stack.layers)) {
+            (false, _) => Ok(1),
+            (true, Some(size)) => (size.of)(config),
+            (true, None) => Ok(layers),
+        }
+    }
+
+    /// The prefix of its layers in a checkpoint.
+    fn hf_layers<'p>(&self, layers: &'p str) -> &'p str
+    where
+        'static: 'p,
+    {
+        self.stack.map_or(layers, |stack| stack.hf)
+    }
+
+    /// The prefix of its layers in GGUF.
+    fn gguf_layers(&self) -> &'static str {
+        self.stack.map_or(BLOCKS, |stack| stack.gguf)
     }
 
     /// The same without a tensor in GGUF.
@@ -67,12 +118,20 @@ impl Rule {
 
     /// Whether the tensors of all experts become one.
     pub(crate) fn is_stacked(&self) -> bool {
-        self.hf.contains(names::EXPERT)
+        self.hf.contains(names::PLACEHOLDER)
+    }
+
+    /// The shape of a stack before it is changed, as far as it is known.
+    pub(crate) const fn stacked(&self) -> &'static [Size] {
+        match self.changes {
+            [Change::Shaped(from, _), ..] => from,
+            _ => self.shape,
+        }
     }
 
     /// The shape of one expert of a stack, if the configuration gives it.
-    pub(crate) fn shape_of_expert(&self, config: &Config) -> Option<Vec<usize>> {
-        let sizes = self.shape.iter().skip(1).map(|size| usize::try_from((size.of)(config).ok()?).ok());
+    pub(crate) fn shape_of_expert(&self, config: &Config, layer: Option<u64>) -> Option<Vec<usize>> {
+        let sizes = self.stacked().iter().skip(1).map(|size| usize::try_from(size.at(config, layer).ok()?).ok());
         sizes.collect()
     }
 
@@ -86,22 +145,22 @@ impl Rule {
 
     /// Matches a name of a checkpoint: its layer, and its expert and ending.
     pub(crate) fn of_hf<'a>(&self, layers: &str, name: &'a str) -> Option<(Option<u64>, Captures<'a>)> {
-        read(self.hf, self.is_in_layer.then_some(layers), name)
+        read(self.hf, self.is_in_layer.then_some(self.hf_layers(layers)), name)
     }
 
     /// Matches a name of GGUF.
     pub(crate) fn of_gguf<'a>(&self, name: &'a str) -> Option<(Option<u64>, Captures<'a>)> {
-        read(self.gguf, self.is_in_layer.then_some(BLOCKS), name)
+        read(self.gguf, self.is_in_layer.then_some(self.gguf_layers()), name)
     }
 
     /// The name in GGUF.
     pub(crate) fn gguf_name(&self, layer: Option<u64>, captures: Captures<'_>) -> String {
-        written(self.gguf, layer.map(|layer| (BLOCKS, layer)), captures)
+        written(self.gguf, layer.map(|layer| (self.gguf_layers(), layer)), captures)
     }
 
     /// The name in a checkpoint.
     pub(crate) fn hf_name(&self, layers: &str, layer: Option<u64>, captures: Captures<'_>) -> String {
-        written(self.hf, layer.map(|layer| (layers, layer)), captures)
+        written(self.hf, layer.map(|layer| (self.hf_layers(layers), layer)), captures)
     }
 }
 

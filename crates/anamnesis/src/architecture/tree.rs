@@ -7,7 +7,7 @@ pub(crate) enum Tree {
     Tensor(usize),
     /// Values that are derived from the configuration.
     Constant(Vec<f32>),
-    /// Tensors of equal size, concatenated.
+    /// Tensors, concatenated.
     Stacked(Vec<Tree>),
     /// Tensors interleaved: a number of values of each in turn.
     Interleaved(Vec<(Tree, u64)>),
@@ -22,6 +22,8 @@ pub(crate) enum Step {
     Pair { row: u64, rows: u64 },
     /// The inverse: in every `rows` rows, even rows come first.
     Unpair { row: u64, rows: u64 },
+    /// In every `outer * inner` rows, as a matrix of `outer` by `inner` rows, the matrix is transposed.
+    Swap { row: u64, outer: u64, inner: u64 },
     /// Of every `per` rows, `count` from `start` on.
     Part { row: u64, per: u64, start: u64, count: u64 },
     /// Every `step`th row from `first` on.
@@ -41,8 +43,8 @@ pub(crate) enum Formula {
     NegativeExponential,
     /// ln(-x)
     LogarithmOfNegative,
-    /// a * x, with factors for ranges of rows, each given by its end.
-    Times { row: u64, factors: Vec<(u64, f32)> },
+    /// a * x, with factors for ranges of rows, each given by its end; they repeat after `period` rows.
+    Times { row: u64, period: u64, factors: Vec<(u64, f32)> },
 }
 
 impl Tree {

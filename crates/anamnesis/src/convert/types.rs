@@ -1,6 +1,6 @@
 //! Choosing the types of output values.
 
-use crate::architecture::types::{Weights, stays_f32};
+use crate::architecture::types::{TypeRules, Weights};
 use crate::catalog::{BlockType, Dtype, TargetDtype};
 
 /// How the types of output values are chosen.
@@ -16,6 +16,8 @@ pub(super) enum Types {
     /// The types of llama.cpp's converter.
     LlamaCpp {
         weights: Weights,
+        /// The exceptions of the architecture.
+        rules: TypeRules,
         /// The type that quantised weights are decoded to before they are quantised again.
         decoded: TargetDtype,
         /// Whether NaN and infinities may be quantised.
@@ -67,8 +69,8 @@ impl Types {
                 dtype: of_stored,
                 encoded_from: TargetDtype::F32,
             }),
-            Self::LlamaCpp { weights, decoded, .. } => {
-                let dtype = llama_cpp(weights, values)?;
+            Self::LlamaCpp { weights, rules, decoded, .. } => {
+                let dtype = llama_cpp(weights, rules, values)?;
                 // Values changed by the mapping are rounded to their stored type before they are quantised, as if a
                 // plain GGUF file had been written in between.
                 let encoded_from = if values.is_quantised { decoded } else { of_stored };
@@ -79,10 +81,10 @@ impl Types {
 }
 
 /// The type that llama.cpp's converter gives a tensor; `None` means Q8_0.
-fn llama_cpp(weights: Weights, values: &TypedValues<'_>) -> Option<TargetDtype> {
+fn llama_cpp(weights: Weights, rules: TypeRules, values: &TypedValues<'_>) -> Option<TargetDtype> {
     let row = values.shape.last().map_or(0, |&row| row as u64);
     match weights {
-        _ if stays_f32(values.output_name, values.shape.len()) => Some(TargetDtype::F32),
+        _ if rules.stays_f32(values.output_name, values.shape.len()) => Some(TargetDtype::F32),
         Weights::Plain(dtype) => Some(dtype),
         Weights::Q8_0 if row.is_multiple_of(BlockType::Q8_0.block_elements()) => None,
         Weights::Q8_0 => Some(TargetDtype::F16),

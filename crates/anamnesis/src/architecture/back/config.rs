@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::architecture::gguf::{self, Gguf};
-use crate::architecture::key::ValueSource;
+use crate::architecture::key::{LAYER_KEYS, ValueSource};
 use crate::architecture::kind::{Architecture, Head};
 use crate::error::Result;
 
@@ -18,6 +18,7 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
             ValueSource::Count(names) | ValueSource::CountOr(names, _) => {
                 (names, file.count(key.gguf).map(Value::from))
             }
+            ValueSource::Layers => (LAYER_KEYS, file.count(key.gguf).map(Value::from)),
             ValueSource::Real(names) => (names, file.real(key.gguf).map(gguf::json)),
             _ => continue,
         };
@@ -62,7 +63,10 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
     if let Some(scaling) = scaling(file) {
         set("rope_scaling", scaling);
     }
-    let class = (architecture.restore)(file, &mut config)?;
+    let class = match architecture.restore {
+        Some(restore) => restore(file, &mut config)?,
+        None => 0,
+    };
     let class = architecture.classes.get(class).or(architecture.classes.first());
     if let Some(class) = class {
         config.insert("architectures".to_owned(), json!([class.name]));

@@ -54,12 +54,16 @@ pub(super) fn check_types(architecture: &'static Architecture, file: &Gguf<'_>) 
         let is_number = number(value).is_some_and(f64::is_finite);
         let is_count = file.count(key.gguf).is_some_and(|count| u32::try_from(count).is_ok());
         let (is_right, wanted) = match key.from {
-            ValueSource::Count(_) | ValueSource::CountOr(..) | ValueSource::CountFn(_) => (is_count, "a count"),
+            ValueSource::Count(_) | ValueSource::CountOr(..) | ValueSource::CountFn(_) | ValueSource::Layers => {
+                (is_count, "a count")
+            }
             ValueSource::Real(_) | ValueSource::RealFn(_) => (is_number, "a number"),
-            ValueSource::TextFn(_) => (matches!(value, MetadataValue::String(_)), "text"),
+            ValueSource::TextFn(_) | ValueSource::OwnText(_) => (matches!(value, MetadataValue::String(_)), "text"),
             ValueSource::BoolFn(_) => (matches!(value, MetadataValue::Bool(_)), "true or false"),
-            ValueSource::BoolsFn(_) | ValueSource::CountsFn(_) => (matches!(value, MetadataValue::Array(_)), "a list"),
-            ValueSource::FileType => (true, ""),
+            ValueSource::BoolsFn(_) | ValueSource::IntsFn(_) | ValueSource::RealsFn(_) | ValueSource::TextsFn(_) => {
+                (matches!(value, MetadataValue::Array(_)), "a list")
+            }
+            ValueSource::FileType | ValueSource::Removed => (true, ""),
         };
         if !is_right {
             let why = format!("{} is {}, {wanted} is needed", quoted(&name), shown(value));

@@ -32,6 +32,10 @@ pub(crate) struct Restored {
 /// Restores a model from the tensors of a file: all of them if it `is_whole`.
 pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) -> Result<Restored> {
     let architecture = architecture(gguf)?;
+    if architecture.restore.is_none() {
+        let why = "a file of this architecture does not hold the whole configuration of its checkpoint";
+        return Err(AnamnesisError::unsupported_model(ModelPart::Architecture, architecture.name, why));
+    }
     let (config, read) = checked(architecture, gguf, tensors, is_whole)?;
     let (tensors, mut notes) = tensors::restored(architecture, &read, tensors)?;
     if let Some(note) = architecture.restore_note {
@@ -43,7 +47,10 @@ pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) ->
 
 /// Refuses a file whose tensors and keys are not those of a whole model.
 pub(crate) fn check(gguf: &Gguf<'_>, tensors: &[Named<'_>]) -> Result<()> {
-    checked(architecture(gguf)?, gguf, tensors, true).map(drop)
+    match architecture(gguf)? {
+        Architecture { restore: None, .. } => Ok(()),
+        architecture => checked(architecture, gguf, tensors, true).map(drop),
+    }
 }
 
 /// The restored configuration, without and with the defaults of its class.
@@ -92,7 +99,8 @@ fn architecture(gguf: &Gguf<'_>) -> Result<&'static Architecture> {
         return Err(AnamnesisError::parse("the file has no general.architecture"));
     };
     Architecture::of_gguf(name).ok_or_else(|| {
-        let known: Vec<&str> = Architecture::all().map(Architecture::name).collect();
+        let known = Architecture::all().filter(|architecture| architecture.restore.is_some());
+        let known: Vec<&str> = known.map(Architecture::name).collect();
         let why = format!("checkpoints of this architecture are not known; known are {}", known.join(", "));
         AnamnesisError::unsupported_model(ModelPart::Architecture, name, why)
     })

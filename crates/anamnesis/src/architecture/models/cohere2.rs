@@ -27,12 +27,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[EMBED_NORM_HEAD, ONE_NORM, ATTENTION, GATED_FFN],
     keys: &[COMMON, KEYS],
-    restore: |file, config| {
+    restore: Some(|file, config| {
         restore::layer_types(file, config, 4);
         Ok(0)
-    },
+    }),
     tokenizer: TokenizerRules {
-        pre: Some((PreTokenizer::Digits, "command-r")),
+        pre: &[(PreTokenizer::Digits, "command-r")],
         classes: &[("cohere2", TokenizerClass::Registered("CohereTokenizer"))],
         ..BPE
     },

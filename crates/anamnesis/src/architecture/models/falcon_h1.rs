@@ -26,7 +26,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[TENSORS],
     keys: &[KEYS],
-    restore: |file, config| {
+    restore: Some(|file, config| {
         for name in [
             "embedding_multiplier",
             "lm_head_multiplier",
@@ -51,9 +51,9 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         set(config, "mamba_proj_bias", file.has_in_layers(&["ssm_in.bias"]));
         set(config, "projectors_bias", file.has_in_layers(&["ssm_out.bias"]));
         Ok(0)
-    },
+    }),
     restore_note: Some("the multipliers of the model are part of its weights, and 1 in the configuration"),
-    tokenizer: TokenizerRules { pre: Some((PreTokenizer::Llama3, "falcon-h1")), ..BPE },
+    tokenizer: TokenizerRules { pre: &[(PreTokenizer::Llama3, "falcon-h1")], ..BPE },
     ..DECODER
 };
 

@@ -34,11 +34,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ..BPE
     },
     head: Head::Never,
-    restore: |_, config| {
+    restore: Some(|_, config| {
         set(config, "hidden_activation", GELU);
         set(config, "hidden_act", GELU);
         Ok(0)
-    },
+    }),
     ..DECODER
 };
 

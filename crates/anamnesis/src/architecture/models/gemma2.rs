@@ -36,10 +36,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ..BPE
     },
     head: Head::Never,
-    restore: |file, config| {
+    restore: Some(|file, config| {
         restore::gemma_queries(file, config, 46);
         Ok(0)
-    },
+    }),
     ..DECODER
 };
 

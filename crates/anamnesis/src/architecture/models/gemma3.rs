@@ -19,14 +19,14 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ..PIECES_OR_BPE
     },
     head: Head::Never,
-    restore: |file, config| {
+    restore: Some(|file, config| {
         restore::gemma_queries(file, config, 62);
         if let Some(window) = file.count("attention.sliding_window") {
             set(config, "sliding_window", window);
         }
         restore::layer_types(file, config, 6);
         Ok(0)
-    },
+    }),
     restore_note: Some("vision and audio parts of a larger model, which GGUF keeps elsewhere, are not restored"),
     ..DECODER
 };

@@ -26,14 +26,14 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     keys: &[COMMON, KEYS],
     tokenizer: TokenizerRules {
         roles: &[("eos", "<|endoftext|>"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("bos", "<|endoftext|>")],
-        pre: Some((PreTokenizer::Llama3, "glm4")),
+        pre: &[(PreTokenizer::Llama3, "glm4")],
         classes: &[("glm4", TokenizerClass::NoDefaults)],
         ..BPE
     },
-    restore: |file, config| {
+    restore: Some(|file, config| {
         restore::partial_rotary_factor(file, config);
         Ok(0)
-    },
+    }),
     ..DECODER
 };
 

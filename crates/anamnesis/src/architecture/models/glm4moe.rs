@@ -34,12 +34,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     keys: &[COMMON, KEYS],
     tokenizer: TokenizerRules {
         roles: &[("bos", "[gMASK]"), ("eot", "<|user|>"), ("unk", "<|endoftext|>"), ("eom", "<|observation|>")],
-        pre: Some((PreTokenizer::Llama3, "glm4")),
+        pre: &[(PreTokenizer::Llama3, "glm4")],
         classes: &[("glm4_moe", TokenizerClass::NoDefaults)],
         ..BPE
     },
-    nextn_layers: Some(NEXT_LAYERS),
-    restore: |file, config| {
+    nextn_layers: NextnLayers::Key(NEXT_LAYERS),
+    restore: Some(|file, config| {
         config.remove("num_local_experts");
         let next = file.count("nextn_predict_layers").unwrap_or(0);
         if let Some(layers) = file.count("block_count") {
@@ -49,7 +49,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         set(config, "norm_topk_prob", file.flag("expert_weights_norm").unwrap_or(true));
         set(config, "use_qk_norm", file.has_in_layers(&["attn_q_norm.weight"]));
         Ok(0)
-    },
+    }),
     ..DECODER
 };
 
@@ -70,33 +70,7 @@ const QK_NORMS: &[Rule] = &[
     layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD_DIM]).when(NORMED),
 ];
 
-const TWO_HIDDEN: Size =
-    size(|config| Ok(config.needed("hidden_size")?.saturating_mul(2)), "hidden_size", "embedding_length");
-/// Tensors of the layers for multi-token prediction.
-const NEXTN: Need =
-    Need::When("num_hidden_layers, num_nextn_predict_layers or nextn_predict_layers", |config, layer| {
-        nextn(config, layer, Presence::Needed)
-    });
-const NEXTN_OPTIONAL: Need =
-    Need::When("num_hidden_layers, num_nextn_predict_layers or nextn_predict_layers", |config, layer| {
-        nextn(config, layer, Presence::Allowed)
-    });
-
-fn nextn(config: &Config, layer: u64, presence: Presence) -> Result<Presence> {
-    Ok(if layer < config.needed("num_hidden_layers")? { Presence::Surplus } else { presence })
-}
-
-const NEXTN_TENSORS: &[Rule] = &[
-    layer("eh_proj.*", "nextn.eh_proj.*", &[HIDDEN, TWO_HIDDEN]).when(NEXTN),
-    layer("embed_tokens.*", "nextn.embed_tokens.*", &[VOCAB, HIDDEN]).when(NEXTN_OPTIONAL),
-    layer("enorm.*", "nextn.enorm.*", &[HIDDEN]).when(NEXTN),
-    layer("hnorm.*", "nextn.hnorm.*", &[HIDDEN]).when(NEXTN),
-    layer("shared_head.head.*", "nextn.shared_head_head.*", &[VOCAB, HIDDEN]).when(NEXTN_OPTIONAL),
-    layer("shared_head.norm.*", "nextn.shared_head_norm.*", &[HIDDEN]).when(NEXTN_OPTIONAL),
-];
-
 const KEYS: &[Key] = &[
-    count_fn("block_count", all_layers),
     count_fn("rope.dimension_count", half_of_head),
     count("expert_count", &["n_routed_experts"]),
     count("expert_feed_forward_length", &["moe_intermediate_size"]),
@@ -105,9 +79,5 @@ const KEYS: &[Key] = &[
     count_fn("expert_gating_func", |_| Ok(Some(2))),
     real("expert_weights_scale", &["routed_scaling_factor"]),
     Key { gguf: "expert_weights_norm", from: ValueSource::BoolFn(|config| config.flag("norm_topk_prob")) },
-    count("nextn_predict_layers", &[NEXT_LAYERS]),
+    count_fn("nextn_predict_layers", |config| Ok(config.count(&[NEXT_LAYERS])?.map(|_| config.nextn_layers))),
 ];
-
-fn all_layers(config: &Config) -> Result<Option<u64>> {
-    Ok(Some(config.needed("num_hidden_layers")? + config.count(&[NEXT_LAYERS])?.unwrap_or(0)))
-}

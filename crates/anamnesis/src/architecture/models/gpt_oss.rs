@@ -31,7 +31,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[EMBED_NORM_HEAD, ATTENTION, LAYER],
     keys: &[COMMON, KEYS],
-    restore: |file, config| {
+    restore: Some(|file, config| {
         // `truncate` has no key in GGUF. The published models set it to false.
         let is_published = file.real("rope.scaling.factor") == Some(32.0)
             && file.count("rope.scaling.original_context_length") == Some(4096);
@@ -39,7 +39,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             scaling.insert("truncate".to_owned(), (!is_published).into());
         }
         Ok(0)
-    },
+    }),
     packed_experts: Some(|| {
         let left = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"];
         json!({ "modules_to_not_convert": left, "quant_method": "mxfp4" })

@@ -21,11 +21,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     keys: &[COMMON, KEYS],
     derived_tensors: ROPE_FREQS,
     tokenizer: TokenizerRules {
-        pre: Some((PreTokenizer::Digits, "refact")),
+        pre: &[(PreTokenizer::Digits, "refact")],
         classes: &[("granite", TokenizerClass::NoDefaults)],
         ..LLAMA_LIKE
     },
-    restore: |file, config| {
+    restore: Some(|file, config| {
         rope_freqs::restore_scaling(file, config)?;
         for (key, name) in SCALES {
             if let Some(scale) = file.real(key) {
@@ -33,7 +33,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             }
         }
         Ok(0)
-    },
+    }),
     ..DECODER
 };
 
@@ -45,7 +45,7 @@ const SCALES: [(&str, &str); 4] = [
     ("logit_scale", "logits_scaling"),
 ];
 
-const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     count("vocab_size", &["vocab_size"]),
     count_fn("rope.dimension_count", |config| config.share_of_width().map(Some)),
     real_fn("attention.scale", |config| scale(config, "attention_multiplier")),

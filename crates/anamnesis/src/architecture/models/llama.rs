@@ -46,11 +46,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     keys: &[COMMON, VOCABULARY_AND_ROPE],
     derived_tensors: ROPE_FREQS,
     tokenizer: TokenizerRules {
-        pre: Some((PreTokenizer::Digits, "smollm")),
+        pre: &[(PreTokenizer::Digits, "smollm")],
         classes: &[("mistral", TokenizerClass::NoDefaults), ("mixtral", TokenizerClass::NoDefaults)],
         ..LLAMA_LIKE
     },
-    restore: |file, config| {
+    restore: Some(|file, config| {
         rope_freqs::restore_scaling(file, config)?;
         let has_biases = file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias", "ffn_up.bias"]);
         let is_mistral = ["general.name", "general.basename", "general.architecture"]
@@ -69,14 +69,6 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             }
             _ => 0,
         })
-    },
+    }),
     ..DECODER
 };
-
-/// The experts of Mixtral: `w1` (gate) comes first in GGUF.
-const MIXTURE: &[Rule] = &[
-    layer("block_sparse_moe.gate.weight", "ffn_gate_inp.weight", &[EXPERT_COUNT, HIDDEN]).when(SPARSE),
-    layer("block_sparse_moe.experts.{X}.w1.weight", "ffn_gate_exps.weight", EXPERTS_UP).when(SPARSE),
-    layer("block_sparse_moe.experts.{X}.w2.weight", "ffn_down_exps.weight", EXPERTS_DOWN).when(SPARSE),
-    layer("block_sparse_moe.experts.{X}.w3.weight", "ffn_up_exps.weight", EXPERTS_UP).when(SPARSE),
-];

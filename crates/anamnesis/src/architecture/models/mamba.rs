@@ -14,20 +14,20 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     tokenizer: TokenizerRules {
         pieces: PiecesUse::Last,
         pad_to: Some(8),
-        pre: Some((PreTokenizer::Gpt2, "olmo")),
+        pre: &[(PreTokenizer::Gpt2, "olmo")],
         classes: &[
             ("mamba", TokenizerClass::Registered("GPTNeoXTokenizer")),
             ("falcon_mamba", TokenizerClass::Registered("GPTNeoXTokenizer")),
         ],
         ..BPE
     },
-    restore: |file, config| {
+    restore: Some(|file, config| {
         if let Some(rank) = file.count("ssm.time_step_rank") {
             set(config, "time_step_rank", rank);
         }
         restore::state_space(file, config);
         Ok(usize::from(file.flag("ssm.dt_b_c_rms") == Some(true)))
-    },
+    }),
     restore_note: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),
     ..DECODER
 };

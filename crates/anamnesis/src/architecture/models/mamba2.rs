@@ -15,11 +15,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     tokenizer: TokenizerRules {
         pieces: PiecesUse::First,
         pad_to: Some(16),
-        pre: Some((PreTokenizer::Gpt2, "olmo")),
+        pre: &[(PreTokenizer::Gpt2, "olmo")],
         classes: &[("mamba2", TokenizerClass::Registered("GPTNeoXTokenizer"))],
         ..BPE
     },
-    restore: |file, config| {
+    restore: Some(|file, config| {
         let heads = file.count("ssm.time_step_rank").filter(|heads| *heads > 0);
         if let (Some(inner), Some(heads)) = (file.count("ssm.inner_size"), heads) {
             set(config, "num_heads", heads);
@@ -30,7 +30,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         }
         restore::state_space(file, config);
         Ok(0)
-    },
+    }),
     restore_note: Some("the states of the model are logarithms in a checkpoint, which are rounded anew"),
     ..DECODER
 };

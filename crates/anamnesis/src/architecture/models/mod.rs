@@ -1,15 +1,27 @@
-//! The architectures: a file of data each, and a line in the list below. Nothing else names one.
+//! The architectures: a file of data each, and a line in the list below. Nothing else names one. A file with several
+//! architectures of one family lists them in brackets.
 //!
 //! `cargo fmt` does not follow modules that a macro declares: `cargo xtask fmt` formats these files too.
 
 use super::kind::Architecture;
 
 macro_rules! architectures {
-    ($($(#[$attribute:meta])* $module:ident,)*) => {
+    ($($(#[$attribute:meta])* $module:ident $([$($item:ident),+])?,)*) => {
         $($(#[$attribute])* mod $module;)*
 
-        /// All architectures.
-        pub(super) static ALL: &[&Architecture] = &[$($(#[$attribute])* &$module::ARCHITECTURE),*];
+        /// All architectures, by file.
+        pub(super) static FAMILIES: &[&[&Architecture]] =
+            &[$($(#[$attribute])* family!($module $([$($item),+])?)),*];
+    };
+}
+
+/// The architectures of a file: `ARCHITECTURE`, or those listed.
+macro_rules! family {
+    ($module:ident) => {
+        &[&$module::ARCHITECTURE]
+    };
+    ($module:ident [$($item:ident),+]) => {
+        &[$(&$module::$item),+]
     };
 }
 
@@ -23,6 +35,7 @@ architectures! {
     gemma2,
     gemma3,
     phi3,
+    deepseek[DEEPSEEK1, AROUND, OCR, DEEPSEEK32, GLM_DSA, GLM_LITE],
     deepseek2,
     gpt_oss,
     glm4,
@@ -35,6 +48,41 @@ architectures! {
     mamba,
     mamba2,
     falcon_h1,
+    qwen_family[
+        QWEN2_AROUND, KORMO, QWEN2_HEADLESS, QWEN3_AROUND, QWEN3_HEADLESS, QWEN2VL, QWEN3VL, QWEN3ASR, QWEN3VLMOE, QWEN3OMNI, DREAM, RND1
+    ],
+    qwen3next[QWEN3NEXT, QWEN35, MINICPMV, QWEN35MOE],
+    llama_multimodal[PIXTRAL, MULTIMODAL, HEADLESS, SARASHINA, BIDIRECTIONAL],
+    llama4,
+    mistral3[MISTRAL3, MISTRAL4],
+    arcee[ARCEE, NANBEIGE],
+    glm[GLM4V, GLM_OCR, GLM4V_MOE, SOLAR_OPEN],
+    minimax[M2],
+    cohere[COMMAND_R, COHERE2MOE],
+    granite_family[MOE, SWA, MOE_SWA, BAMBA_ONLY, HYBRID, ATTENTION_MOE, ATTENTION_ONLY],
+    nemotron,
+    nemotron_h[WITH_EXPERTS, DENSE_ONLY],
+    lfm2[DENSE_MODEL, MOE],
+    hunyuan[DENSE_MODEL, VISION, HY3],
+    ernie[DENSE_MODEL, PADDLE_OCR, MOE],
+    gpt[
+        GPT2, RUGPT3XL, STARCODER, CODESHELL, REFACT, NEOX, BLOOM, FALCON, PHI2, STABLELM, ORION, JAIS2, PHIMOE, MPT, DBRX
+    ],
+    olmo[
+        OLMO, OLMOE, SEED_OSS, MAINCODER, PANGU, DOTS1, AFMOE, MELLUM, MAPLE, GROVE, SMALLTHINKER, LLADA, LLADA_MOE
+    ],
+    encoders[
+        BERT, BERT_WITH_HEAD, DISTILBERT, ROBERTA, XLM_ROBERTA, JINA_V2, NOMIC, NEOBERT, MODERN_BERT, EUROBERT, EMBEDDING_GEMMA
+    ],
+    rwkv[RWKV6, RWKV6_QWEN2, RWKV7],
+    t5[BOTH, ENCODER_ONLY],
+    plamo[PLAMO2, PLAMO3],
+    mimo,
+    bailing[V1, V2],
+    mixed[
+        CHATGLM, GLM, JAMBA, MINICPM, MINICPM3, PLM, ARCTIC, OPENELM, DECI_BLOCKS, DECI, LAGUNA, SPARK, INTERNLM2, XVERSE, GROK
+    ],
+    exaone[EXAONE3, EXAONE4, EXAONE4_5, MOE],
     #[cfg(test)]
     toy,
 }

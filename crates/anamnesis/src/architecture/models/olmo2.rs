@@ -14,15 +14,15 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ],
     rules: &[EMBED_NORM_HEAD, ATTENTION, QK_NORMS, NORMS, GATED_FFN],
     keys: &[COMMON, KEYS],
-    restore: |file, config| {
+    restore: Some(|file, config| {
         let Some(windows) = file.flags("attention.sliding_window_pattern") else { return Ok(0) };
         let kind = |has_window: &bool| if *has_window { "sliding_attention" } else { "full_attention" };
         set(config, "layer_types", windows.iter().map(kind).collect::<Vec<_>>());
         Ok(1)
-    },
+    }),
     head: Head::Always,
     tokenizer: TokenizerRules {
-        pre: Some((PreTokenizer::Llama3, "dbrx")),
+        pre: &[(PreTokenizer::Llama3, "dbrx")],
         classes: &[("olmo2", TokenizerClass::NoDefaults), ("olmo3", TokenizerClass::NoDefaults)],
         ..BPE
     },

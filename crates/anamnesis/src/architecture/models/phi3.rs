@@ -23,19 +23,17 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[EMBED_NORM_HEAD, NORMS, FUSED],
-    early_keys: &[real_fn("rope.scaling.attn_factor", attention_factor)],
+    early_keys: EARLY,
     keys: &[KEYS],
-    derived_tensors: &[
-        DerivedTensor { name: "rope_factors_long.weight", values: |config| factors(config, "long_factor") },
-        DerivedTensor { name: "rope_factors_short.weight", values: |config| factors(config, "short_factor") },
-    ],
+    derived_tensors: FACTORS,
     tokenizer: TokenizerRules {
         pieces: PiecesUse::RequiredUnlessGpt2,
         replaces_pieces: true,
+        pre: &[(PreTokenizer::Llama3, "dbrx")],
         classes: &[("phi3", TokenizerClass::NoDefaults)],
         ..BPE
     },
-    restore: |file, config| {
+    restore: Some(|file, config| {
         if let (Some(dimensions), Some(width), Some(heads)) = (
             file.count("rope.dimension_count"),
             file.count("embedding_length"),
@@ -62,9 +60,18 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             }
         }
         Ok(0)
-    },
+    }),
     ..DECODER
 };
+
+/// The attention scale, before the other keys.
+pub(super) const EARLY: &[Key] = &[real_fn("rope.scaling.attn_factor", attention_factor)];
+
+/// The factors of LongRoPE.
+pub(super) const FACTORS: &[DerivedTensor] = &[
+    DerivedTensor { name: "rope_factors_long.weight", values: |config| factors(config, "long_factor") },
+    DerivedTensor { name: "rope_factors_short.weight", values: |config| factors(config, "short_factor") },
+];
 
 const FUSED: &[Rule] = &[
     layer("self_attn.qkv_proj.*", "attn_qkv.*", &[QKV_DIM, HIDDEN]),
@@ -73,7 +80,7 @@ const FUSED: &[Rule] = &[
     layer("mlp.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]),
 ];
 
-const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     count("context_length", CONTEXT_KEYS),
     count("rope.scaling.original_context_length", &["original_max_position_embeddings"]),
     count("embedding_length", HIDDEN_KEYS),

@@ -19,11 +19,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, GATED_FFN],
     tokenizer: TokenizerRules { classes: &[("qwen2", TokenizerClass::Always("Qwen2Tokenizer"))], ..PIECES_OR_BPE },
-    restore: |_, config| {
+    restore: Some(|_, config| {
         set(config, "use_sliding_window", false);
         config.remove("attention_bias");
         Ok(0)
-    },
+    }),
     ..DECODER
 };
 

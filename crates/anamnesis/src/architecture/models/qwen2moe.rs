@@ -31,11 +31,11 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         classes: &[("qwen2_moe", TokenizerClass::Registered("Qwen2Tokenizer"))],
         ..PIECES_OR_BPE
     },
-    restore: |file, config| {
+    restore: Some(|file, config| {
         config.remove("attention_bias");
         set(config, "qkv_bias", file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias"]));
         restore::experts(file, config, false)
-    },
+    }),
     head: Head::Always,
     ..DECODER
 };

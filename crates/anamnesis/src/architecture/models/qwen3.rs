@@ -20,10 +20,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     }],
     rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, QK_NORMS, GATED_FFN],
     tokenizer: TokenizerRules { classes: &[("qwen3", TokenizerClass::Registered("Qwen2Tokenizer"))], ..PIECES_OR_BPE },
-    restore: |_, config| {
+    restore: Some(|_, config| {
         set(config, "use_sliding_window", false);
         Ok(0)
-    },
+    }),
     refused_names: &["qwen3-reranker", "qwen3-vl-reranker"],
     ..DECODER
 };

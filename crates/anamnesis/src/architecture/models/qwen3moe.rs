@@ -28,6 +28,6 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         classes: &[("qwen3_moe", TokenizerClass::Registered("Qwen2Tokenizer"))],
         ..PIECES_OR_BPE
     },
-    restore: |file, config| restore::experts(file, config, true),
+    restore: Some(|file, config| restore::experts(file, config, true)),
     ..DECODER
 };

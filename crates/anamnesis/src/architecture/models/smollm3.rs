@@ -25,13 +25,13 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     keys: &[COMMON, VOCABULARY_AND_ROPE],
     derived_tensors: ROPE_FREQS,
     tokenizer: LLAMA_LIKE,
-    restore: |file, config| {
+    restore: Some(|file, config| {
         rope_freqs::restore_scaling(file, config)?;
         let layers = file.count("block_count").unwrap_or(0);
         let with_rope: Vec<u8> = (0..layers).map(|layer| u8::from((layer + 1) % 4 != 0)).collect();
         set(config, "no_rope_layers", with_rope);
         set(config, "use_sliding_window", false);
         Ok(0)
-    },
+    }),
     ..DECODER
 };

@@ -27,7 +27,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ],
     }],
     rules: &[TENSORS, ATTENTION],
-    restore: |file, config| {
+    restore: Some(|file, config| {
         if let Some(epsilon) = config.remove("layer_norm_eps") {
             config.insert("norm_epsilon".to_owned(), epsilon);
         }
@@ -35,7 +35,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         set(config, "use_bias", file.has_in_layers(&["attn_q.bias", "attn_k.bias", "attn_v.bias"]));
         set(config, "sliding_window", Value::Null);
         Ok(0)
-    },
+    }),
     restore_note: Some("llama.cpp knows no window of attention for this architecture, and none is restored"),
     tokenizer: TokenizerRules { classes: &[("starcoder2", TokenizerClass::Registered("GPT2Tokenizer"))], ..BPE },
     ..DECODER

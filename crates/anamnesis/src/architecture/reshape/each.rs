@@ -29,8 +29,8 @@ impl Hash for Each {
             Formula::Plus(number) => (0u8, number.to_bits()).hash(hasher),
             Formula::NegativeExponential => 1u8.hash(hasher),
             Formula::LogarithmOfNegative => 2u8.hash(hasher),
-            Formula::Times { row, factors } => {
-                (3u8, row).hash(hasher);
+            Formula::Times { row, period, factors } => {
+                (3u8, row, period).hash(hasher);
                 factors.iter().for_each(|(end, factor)| (end, factor.to_bits()).hash(hasher));
             }
         }
@@ -43,9 +43,9 @@ impl Each {
             Formula::Plus(number) => values.iter_mut().for_each(|value| *value += number),
             Formula::NegativeExponential => values.iter_mut().for_each(|value| *value = -exponential(*value)),
             Formula::LogarithmOfNegative => values.iter_mut().for_each(|value| *value = logarithm(-*value)),
-            Formula::Times { row, factors } => {
+            Formula::Times { row, period, factors } => {
                 for (element, value) in (first..).zip(values.iter_mut()) {
-                    let place = element / (*row).max(1);
+                    let place = element / (*row).max(1) % (*period).max(1);
                     let factor = factors.iter().find(|(end, _)| place < *end).map_or(1.0, |(_, factor)| *factor);
                     *value *= factor;
                 }

@@ -10,11 +10,31 @@ use crate::scheme::{Context, Inner, TileDecoder, Window, element_bytes};
 /// Which rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Pick {
-    Pair { rows: u64 },
-    Unpair { rows: u64 },
-    Part { per: u64, start: u64, count: u64 },
-    Every { step: u64, first: u64 },
+    Pair {
+        rows: u64,
+    },
+    Unpair {
+        rows: u64,
+    },
+    /// A transposed matrix of `outer` by `inner` rows; `is_whole` reads all its rows at once.
+    Swap {
+        outer: u64,
+        inner: u64,
+        is_whole: bool,
+    },
+    Part {
+        per: u64,
+        start: u64,
+        count: u64,
+    },
+    Every {
+        step: u64,
+        first: u64,
+    },
 }
+
+/// The most elements of a transposed matrix of rows that is read at once.
+const MOST_AT_ONCE: u64 = 1 << 18;
 
 /// Rows of another decoder, of `row` elements each.
 #[derive(Hash)]
@@ -36,6 +56,10 @@ impl Picked {
         let (row, pick) = match *step {
             Step::Pair { row, rows } => (row, Pick::Pair { rows }),
             Step::Unpair { row, rows } => (row, Pick::Unpair { rows }),
+            Step::Swap { row, outer, inner } => {
+                let elements = outer.saturating_mul(inner).saturating_mul(row);
+                (row, Pick::Swap { outer, inner, is_whole: elements <= MOST_AT_ONCE })
+            }
             Step::Part { row, per, start, count } => (row, Pick::Part { per, start, count }),
             Step::Every { row, step, first } => (row, Pick::Every { step, first }),
             Step::Transpose { .. } | Step::Each(_) => return None,
@@ -47,7 +71,7 @@ impl Picked {
     pub(super) fn elements(&self) -> u64 {
         let rows = self.inner.elements / self.row;
         let left = match self.pick {
-            Pick::Pair { .. } | Pick::Unpair { .. } => rows,
+            Pick::Pair { .. } | Pick::Unpair { .. } | Pick::Swap { .. } => rows,
             Pick::Part { per, count, .. } => rows / per.max(1) * count,
             Pick::Every { step, .. } => rows / step.max(1),
         };
@@ -57,7 +81,16 @@ impl Picked {
     fn covers(&self, elements: &Range<u64>) -> Vec<Cover> {
         let output = elements.start / self.row..elements.end / self.row;
         match self.pick {
-            Pick::Pair { .. } | Pick::Unpair { .. } => vec![Cover { inner: output.clone(), output }],
+            Pick::Pair { .. } | Pick::Unpair { .. } | Pick::Swap { is_whole: true, .. } => {
+                vec![Cover { inner: output.clone(), output }]
+            }
+            Pick::Swap { is_whole: false, .. } => {
+                let of_row = |row| {
+                    let source = self.source(row);
+                    Cover { output: row..row + 1, inner: source..source + 1 }
+                };
+                output.map(of_row).collect()
+            }
             Pick::Every { step, .. } => {
                 let inner = output.start * step..output.end * step;
                 vec![Cover { output, inner }]
@@ -88,6 +121,10 @@ impl Picked {
                 let (head, within, half) = (row / rows * rows, row % rows, rows / 2);
                 head + within % half * 2 + within / half
             }
+            Pick::Swap { outer, inner, .. } => {
+                let (whole, within) = (row / (outer * inner) * (outer * inner), row % (outer * inner));
+                whole + within % outer * inner + within / outer
+            }
             Pick::Part { per, start, count } => row / count * per + start + row % count,
             Pick::Every { step, first } => row * step + first,
         }
@@ -103,7 +140,8 @@ impl TileDecoder for Picked {
     fn granule(&self) -> u64 {
         match self.pick {
             Pick::Pair { rows } | Pick::Unpair { rows } => rows * self.row,
-            Pick::Part { .. } | Pick::Every { .. } => self.row,
+            Pick::Swap { outer, inner, is_whole: true } => outer * inner * self.row,
+            Pick::Swap { .. } | Pick::Part { .. } | Pick::Every { .. } => self.row,
         }
     }
 
@@ -131,7 +169,7 @@ impl TileDecoder for Picked {
             let (now, behind) =
                 std::mem::take(&mut rest).split_at_mut((output.end - output.start) as usize * row_bytes);
             rest = behind;
-            if matches!(self.pick, Pick::Part { .. }) {
+            if matches!(self.pick, Pick::Part { .. } | Pick::Swap { is_whole: false, .. }) {
                 inputs = self.inner.decode(&self.span(&inner), inputs, target, now, context)?;
                 written += now.len();
                 continue;

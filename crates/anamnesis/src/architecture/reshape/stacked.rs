@@ -1,4 +1,4 @@
-//! Tensors of equal size, concatenated.
+//! Tensors, concatenated.
 
 use std::ops::Range;
 
@@ -9,32 +9,35 @@ use crate::scheme::{Context, Inner, TileDecoder, Window, element_bytes};
 /// Several decoders as one.
 #[derive(Hash)]
 pub(super) struct Stacked {
-    /// At least one, all with as many elements.
+    /// At least one.
     pub(super) inner: Vec<Inner>,
 }
 
 impl Stacked {
-    fn each(&self) -> u64 {
-        self.inner.first().map_or(1, |inner| inner.elements).max(1)
-    }
-
     /// The decoders that a range is in, with the piece of each.
     fn pieces(&self, elements: &Range<u64>) -> impl Iterator<Item = (&Inner, Range<u64>)> {
-        let (each, elements) = (self.each(), elements.clone());
-        let first = (elements.start / each) as usize;
-        self.inner.iter().enumerate().skip(first).map_while(move |(index, inner)| {
-            let start = index as u64 * each;
-            let piece = elements.start.saturating_sub(start)..elements.end.saturating_sub(start).min(each);
-            (elements.end > start).then_some((inner, piece))
-        })
+        let (mut start, elements) = (0, elements.clone());
+        let piece = move |inner: &'_ Inner| {
+            let piece = elements.start.saturating_sub(start)..elements.end.saturating_sub(start).min(inner.elements);
+            start += inner.elements;
+            piece
+        };
+        self.inner.iter().zip(self.inner.iter().map(piece)).filter(|(_, piece)| piece.start < piece.end)
     }
 }
 
 impl TileDecoder for Stacked {
     fn granule(&self) -> u64 {
         let largest = self.inner.iter().map(|inner| inner.decoder.granule().max(1)).max().unwrap_or(1);
-        let is_even = self.inner.iter().all(|inner| largest.is_multiple_of(inner.decoder.granule().max(1)));
-        if is_even && self.each().is_multiple_of(largest) { largest } else { self.each() }
+        let is_even = |inner: &Inner| {
+            largest.is_multiple_of(inner.decoder.granule().max(1)) && inner.elements.is_multiple_of(largest)
+        };
+        let each = self.inner.first().map_or(1, |inner| inner.elements).max(1);
+        match self.inner.iter().all(is_even) {
+            true => largest,
+            false if self.inner.iter().all(|inner| inner.elements == each) => each,
+            false => self.inner.iter().map(|inner| inner.elements).sum::<u64>().max(1),
+        }
     }
 
     fn tile_bytes(&self) -> u64 {

@@ -138,7 +138,7 @@ fn tensors_are_stacked_and_woven() {
 #[test]
 fn factors_go_by_rows() {
     let factors = vec![(2, 2.0), (6, 0.5)];
-    let times = Tree::Tensor(0).after(Step::Each(Formula::Times { row: 4, factors }));
+    let times = Tree::Tensor(0).after(Step::Each(Formula::Times { row: 4, period: u64::MAX, factors }));
     let wanted: Vec<f32> = (0..24u8).map(|at| f32::from(at) * if at < 8 { 2.0 } else { 0.5 }).collect();
     assert_gives(&times, 24, &wanted);
 }
@@ -183,7 +183,7 @@ fn every_change_is_undone_by_its_inverse() {
     ];
     for (lists, shape) in cases {
         let lists: Vec<&'static [Change]> = lists.into_iter().map(|list| &*list.leak()).collect();
-        let changed = |list| change::to_gguf(list, Reshaped::input(0, shape), &config).unwrap();
+        let changed = |list| change::to_gguf(list, Reshaped::input(0, shape), &config, None).unwrap();
         for order in [lists.clone(), lists.iter().rev().copied().collect()] {
             let parts = order.iter().map(|list| (*list, changed(list))).collect();
             let restored = change::to_checkpoint(parts, &config).unwrap();

@@ -33,7 +33,7 @@ pub(super) fn write(
     let settings = class::with_defaults(&sources.settings, request, true);
     let vocabulary = Vocabulary::new(&document, &settings)?;
     vocabulary.check_merges(&document)?;
-    let (texts, kinds) = tokens(&vocabulary, &document.decoder, request.size())?;
+    let (texts, kinds) = tokens(&vocabulary, &document.decoder, request)?;
     metadata.text("tokenizer.ggml.model", "gpt2");
     let name = pre::name(&document, &vocabulary, request, metadata)?;
     metadata.text("tokenizer.ggml.pre", name);
@@ -77,16 +77,24 @@ fn collect_tokens(texts: Vec<Text>, model: Vec<(String, u32)>) -> Vec<String> {
 }
 
 /// The texts and types of tokens by id.
-fn tokens(vocabulary: &Vocabulary<'_>, decoder: &Value, size: Option<u64>) -> Result<(Vec<Text>, Vec<i32>)> {
-    let size = bounded(size.unwrap_or_else(|| vocabulary.len() as u64))?;
+fn tokens(
+    vocabulary: &Vocabulary<'_>,
+    decoder: &Value,
+    request: &VocabularyRequest<'_>,
+) -> Result<(Vec<Text>, Vec<i32>)> {
+    let size = bounded(request.size().unwrap_or_else(|| vocabulary.len() as u64))?;
     let (mut tokens, mut kinds) = (Vec::with_capacity(size), Vec::with_capacity(size));
     for (id, entry) in vocabulary.by_id(size)?.into_iter().enumerate() {
         let (token, kind) = match entry {
             None => (Text::Own(padding(id)), UNUSED),
             Some((_, None)) => (Text::OfModel, NORMAL),
+            Some((token, Some(added))) if request.rules.declared_types => {
+                (Text::Own(token.to_owned()), if added.special { CONTROL } else { USER_DEFINED })
+            }
             Some((token, Some(added))) => {
                 let token = if added.normalized { token.to_owned() } else { decoded(decoder, token) };
-                match added.special || looks_special(&token) {
+                let is_control = request.rules.control_tokens.contains(&token.as_str());
+                match added.special || is_control || looks_special(&token) {
                     true => (Text::Own(token), CONTROL),
                     false => (Text::Own(token.replace('\u{2581}', " ")), USER_DEFINED),
                 }

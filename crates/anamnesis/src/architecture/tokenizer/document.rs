@@ -23,8 +23,11 @@ pub(super) struct Document {
 #[derive(Debug, Default)]
 pub(super) struct Model {
     pub(super) kind: Option<String>,
-    /// Tokens and their ids in file order; empty if `vocab` is not an object.
+    /// Tokens and their ids in file order.
     pub(super) vocab: Vec<(String, u32)>,
+    /// The scores of the pieces of a unigram model, by id; otherwise empty.
+    pub(super) scores: Vec<f32>,
+    pub(super) unk_id: Option<u32>,
     pub(super) merges: Vec<Merge>,
     pub(super) byte_fallback: Option<bool>,
     pub(super) ignore_merges: bool,
@@ -150,7 +153,8 @@ impl<'de> Visitor<'de> for ModelSeed {
             match key.as_str() {
                 "type" => model.kind = map.next_value()?,
                 "vocab" | "merges" if self.0 == Lists::Skip => drop(map.next_value::<IgnoredAny>()?),
-                "vocab" => model.vocab = map.next_value_seed(VocabSeed)?,
+                "vocab" => (model.vocab, model.scores) = map.next_value_seed(VocabSeed)?,
+                "unk_id" => model.unk_id = map.next_value()?,
                 "merges" => model.merges = map.next_value_seed(MergesSeed)?,
                 "byte_fallback" => model.byte_fallback = map.next_value()?,
                 "ignore_merges" => model.ignore_merges = map.next_value::<Option<bool>>()?.unwrap_or(false),
@@ -161,11 +165,14 @@ impl<'de> Visitor<'de> for ModelSeed {
     }
 }
 
-/// An object of tokens and ids; a list of pieces, as in unigram models, is skipped.
+/// An object of tokens and ids, or a list of pieces with scores, as in unigram models.
 struct VocabSeed;
 
+/// Tokens with their ids, and scores by id.
+type Scored = (Vec<(String, u32)>, Vec<f32>);
+
 impl<'de> DeserializeSeed<'de> for VocabSeed {
-    type Value = Vec<(String, u32)>;
+    type Value = Scored;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> std::result::Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
@@ -173,7 +180,7 @@ impl<'de> DeserializeSeed<'de> for VocabSeed {
 }
 
 impl<'de> Visitor<'de> for VocabSeed {
-    type Value = Vec<(String, u32)>;
+    type Value = Scored;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("tokens with their ids")
@@ -184,12 +191,17 @@ impl<'de> Visitor<'de> for VocabSeed {
         while let Some(entry) = map.next_entry::<String, u32>()? {
             vocab.push(entry);
         }
-        Ok(vocab)
+        Ok((vocab, Vec::new()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Vec::new())
+        let (mut vocab, mut scores) = (Vec::new(), Vec::new());
+        while let Some((piece, score)) = seq.next_element::<(String, f64)>()? {
+            let id = u32::try_from(vocab.len()).map_err(|_| A::Error::custom("there are too many pieces"))?;
+            vocab.push((piece, id));
+            scores.push(score as f32);
+        }
+        Ok((vocab, scores))
     }
 }
 

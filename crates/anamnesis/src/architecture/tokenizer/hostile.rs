@@ -16,7 +16,10 @@ fn rules_of(architecture: &str) -> &'static TokenizerRules {
 fn keys_of(files: &InMemory, rules: &TokenizerRules, config: &Value) -> Result<MetadataBuilder> {
     let config: &Map<String, Value> = config.as_object().unwrap();
     let vocab_size = config.get("vocab_size").and_then(Value::as_u64);
-    keys(files, &VocabularyRequest { rules, config, vocab_size, architecture: "llama", pre: Some("gpt-2") })
+    keys(
+        files,
+        &VocabularyRequest { rules, config, filled: None, vocab_size, architecture: "llama", pre: Some("gpt-2") },
+    )
 }
 
 fn document(vocab: &Value, merges: &Value, added: &Value) -> InMemory {
@@ -153,8 +156,14 @@ fn a_pre_tokenizer_without_a_name_is_refused_and_can_be_named() {
         json!({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "pre_tokenizer": {"type": "Whitespace"}});
     let files = InMemory::default().with("tokenizer.json", text.to_string());
     let config = Map::new();
-    let request =
-        VocabularyRequest { rules: &BPE, config: &config, vocab_size: None, architecture: "llama", pre: None };
+    let request = VocabularyRequest {
+        rules: &BPE,
+        config: &config,
+        filled: None,
+        vocab_size: None,
+        architecture: "llama",
+        pre: None,
+    };
     assert!(matches!(
         keys(&files, &request),
         Err(AnamnesisError::UnsupportedModel { part: ModelPart::PreTokenizer, .. })

@@ -9,13 +9,17 @@ mod class;
 mod document;
 #[cfg(test)]
 pub(crate) mod hostile;
+mod internlm;
+mod overrides;
 mod phi3;
+mod plamo;
 mod post_processor;
 mod pre;
 mod protobuf;
 mod request;
 mod roles;
 pub(crate) mod rules;
+mod rwkv;
 mod sentencepiece;
 mod sentencepiece_json;
 mod settings;
@@ -25,12 +29,14 @@ mod tekken;
 #[cfg(test)]
 mod tests;
 mod token_type;
+mod unigram;
+mod word_piece;
 
 pub(crate) use request::VocabularyRequest;
 
 use serde_json::Value;
 
-use self::rules::PiecesUse;
+use self::rules::{PiecesUse, VocabularyKind};
 use self::sources::Sources;
 use super::metadata_builder::MetadataBuilder;
 use super::sidecars::SidecarFiles;
@@ -45,6 +51,9 @@ use crate::error::{AnamnesisError, ModelPart, Result};
 pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) -> Result<MetadataBuilder> {
     let mut metadata = MetadataBuilder::default();
     let mut sources = Sources::read(files, request.rules)?;
+    for (flag, truth) in request.rules.first_flags {
+        metadata.truth(format!("tokenizer.ggml.{flag}"), *truth);
+    }
     if request.rules.is_llama {
         if sources.document.is_none()
             && let Some(text) = files.read(tekken::FILE)?
@@ -56,10 +65,29 @@ pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) ->
             metadata.truth("tokenizer.ggml.add_space_prefix", prefix);
         }
     }
-    match sources.model.take() {
-        Some(model) if request.rules.replaces_pieces => phi3::write(&model, &sources, request, &mut metadata)?,
-        Some(model) => sentencepiece::write(&model, &sources, request, &mut metadata)?,
-        None => without_model(&mut sources, request, &mut metadata)?,
+    match request.rules.kind {
+        VocabularyKind::ByFiles => by_files(&mut sources, request, &mut metadata)?,
+        VocabularyKind::WordPiece(pre) => word_piece::write(&sources, request, pre, &mut metadata)?,
+        VocabularyKind::Roberta(pre) if sources.document.is_none() => {
+            word_piece::write(&sources, request, pre, &mut metadata)?;
+        }
+        VocabularyKind::Jina(pre) if sources.settings.class() == Some("BertTokenizer") => {
+            word_piece::write(&sources, request, pre, &mut metadata)?;
+        }
+        VocabularyKind::Roberta(_) | VocabularyKind::Jina(_) => {
+            byte_pair::write(&mut sources, request, &mut metadata)?;
+            let kinds = match request.rules.kind {
+                VocabularyKind::Jina(_) => 2,
+                _ => word_piece::token_types(request)?,
+            };
+            metadata.number("tokenizer.ggml.token_type_count", kinds);
+        }
+        VocabularyKind::Unigram => unigram::write(&sources, request, &mut metadata)?,
+        VocabularyKind::XlmRoberta => unigram::write_xlm_roberta(&sources, request, &mut metadata)?,
+        VocabularyKind::Rwkv => rwkv::write(&sources, request, &mut metadata)?,
+        VocabularyKind::Plamo => plamo::write(&sources, request, &mut metadata)?,
+        VocabularyKind::Gemma4 => sentencepiece_json::write_with_merges(&mut sources, request, &mut metadata)?,
+        VocabularyKind::None => metadata.text("tokenizer.ggml.model", "none"),
     }
     (request.rules.add)(request.vocab_size, &mut metadata);
     let is_sentencepiece =
@@ -67,7 +95,18 @@ pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) ->
     if request.rules.no_space_prefix && metadata.entries().iter().any(is_sentencepiece) {
         metadata.truth("tokenizer.ggml.add_space_prefix", false);
     }
+    overrides::write(&sources, request, &mut metadata)?;
     Ok(metadata)
+}
+
+/// The vocabulary of `tokenizer.model`, or else of `tokenizer.json`.
+fn by_files(sources: &mut Sources<'_>, request: &VocabularyRequest<'_>, metadata: &mut MetadataBuilder) -> Result<()> {
+    match sources.model.take() {
+        Some(model) if request.rules.internlm => internlm::write(&model, sources, request, metadata),
+        Some(model) if request.rules.replaces_pieces => phi3::write(&model, sources, request, metadata),
+        Some(model) => sentencepiece::write(&model, sources, request, metadata),
+        None => without_model(sources, request, metadata),
+    }
 }
 
 /// The vocabulary of `tokenizer.json`.
@@ -82,8 +121,14 @@ fn without_model(
         PiecesUse::Never | PiecesUse::First | PiecesUse::Last | PiecesUse::RequiredUnlessGpt2 => {}
     }
     match &sources.document {
-        Some(document) if request.rules.is_llama && sentencepiece_json::has_pieces(document) => {
-            sentencepiece_json::write(document, sources, request, metadata)
+        Some(document)
+            if (request.rules.is_llama || request.rules.pieces_in_json) && sentencepiece_json::has_pieces(document) =>
+        {
+            sentencepiece_json::write(document, sources, request, metadata)?;
+            if request.rules.no_space_prefix_in_json {
+                metadata.truth("tokenizer.ggml.add_space_prefix", false);
+            }
+            Ok(())
         }
         _ => byte_pair::write(sources, request, metadata),
     }

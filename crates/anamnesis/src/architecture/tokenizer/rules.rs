@@ -5,8 +5,22 @@ use crate::architecture::metadata_builder::MetadataBuilder;
 /// The files that have the vocabulary of an architecture, and the keys added to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TokenizerRules {
+    /// The kind of vocabulary.
+    pub kind: VocabularyKind,
     /// The use of SentencePiece's `tokenizer.model`.
     pub pieces: PiecesUse,
+    /// Whether `tokenizer.json` may have a SentencePiece vocabulary.
+    pub pieces_in_json: bool,
+    /// Whether `add_space_prefix` is false for such a vocabulary.
+    pub no_space_prefix_in_json: bool,
+    /// Whether pieces of `tokenizer.json` have no scores, and added tokens the types they are declared with.
+    pub unscored: bool,
+    /// Whether added tokens have the types and scores of Arctic.
+    pub arctic_types: bool,
+    /// Whether pieces are read as InternLM 2 has them.
+    pub internlm: bool,
+    /// Added tokens that are control tokens, whatever they are declared as.
+    pub control_tokens: &'static [&'static str],
     /// Whether Mistral's `tekken.json` is read, `tokenizer.json` may have a SentencePiece vocabulary, and
     /// `add_prefix_space` is written: `set_vocab` of `LlamaModel`.
     pub is_llama: bool,
@@ -14,16 +28,82 @@ pub(crate) struct TokenizerRules {
     pub replaces_pieces: bool,
     /// The number of tokens is padded to a multiple of this, or of `pad_vocab_size_multiple`.
     pub pad_to: Option<u64>,
+    /// The same multiple, whatever the configuration has.
+    pub fixed_padding: Option<u64>,
+    /// Whether added tokens are special only if they are declared so, whatever they look like, and keep their text.
+    pub declared_types: bool,
     /// Special tokens by text: the role and the added token it is assigned to.
     pub roles: &'static [(&'static str, &'static str)],
     /// Whether `add_space_prefix` is false for SentencePiece vocabularies.
     pub no_space_prefix: bool,
-    /// A pre-tokenizer with its name for this architecture, if other architectures use another.
-    pub pre: Option<(PreTokenizer, &'static str)>,
+    /// Pre-tokenizers with their names for this architecture, if other architectures use others.
+    pub pre: &'static [(PreTokenizer, &'static str)],
     /// The tokenizer class of transformers per `model_type`, which has default special tokens.
     pub classes: &'static [(&'static str, TokenizerClass)],
     /// Adds keys that depend only on the size of the vocabulary.
     pub add: fn(Option<u64>, &mut MetadataBuilder),
+    /// Flags that are written before the vocabulary.
+    pub first_flags: &'static [(&'static str, bool)],
+    /// Keys that are set after the vocabulary, whatever its files have.
+    pub overrides: TokenOverrides,
+}
+
+/// Keys that an architecture sets after its vocabulary is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TokenOverrides {
+    /// Special tokens by their text in `added_tokens_decoder`.
+    pub ids: &'static [(&'static str, &'static str)],
+    /// Special tokens by their ids.
+    pub fixed_ids: &'static [(&'static str, u32)],
+    /// Special tokens by a key of `config.json`.
+    pub config_ids: &'static [(&'static str, &'static str)],
+    pub flags: &'static [(&'static str, bool)],
+    pub chat_template: Option<&'static str>,
+    /// Whether `add_prefix_space` of `tokenizer_config.json` is written last.
+    pub space_prefix: bool,
+    /// Whether the first of several `eos_token_id`s of `generation_config.json` ends a turn.
+    pub end_of_turn: bool,
+    /// Whether the first `eos_token_id` of a list that is not the begin of a text ends a turn.
+    pub other_end: bool,
+}
+
+/// No keys.
+pub(crate) const NO_OVERRIDES: TokenOverrides = TokenOverrides {
+    ids: &[],
+    fixed_ids: &[],
+    config_ids: &[],
+    flags: &[],
+    chat_template: None,
+    space_prefix: false,
+    end_of_turn: false,
+    other_end: false,
+};
+
+/// The kind of a vocabulary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VocabularyKind {
+    /// Byte-level BPE or SentencePiece, by the files there are.
+    ByFiles,
+    /// WordPiece of `tokenizer.json`, with the name of its pre-tokenizer.
+    WordPiece(&'static str),
+    /// The byte-level vocabulary of RoBERTa, or else WordPiece.
+    Roberta(&'static str),
+    /// WordPiece or byte-level, by the tokenizer class.
+    Jina(&'static str),
+    /// SentencePiece's unigram model: `tokenizer.model` or `spiece.model`.
+    Unigram,
+    /// The unigram model of XLM-RoBERTa: `sentencepiece.bpe.model` or `tokenizer.json`.
+    XlmRoberta,
+    /// The word list of RWKV.
+    Rwkv,
+    /// `tokenizer.jsonl` of PLaMo.
+    Plamo,
+    /// SentencePiece in `tokenizer.json` with its merges.
+    #[expect(dead_code, reason = "no architecture of the table has it yet")]
+    Gemma4,
+    /// None.
+    #[expect(dead_code, reason = "no architecture of the table has it yet")]
+    None,
 }
 
 /// When SentencePiece's `tokenizer.model` is read.
@@ -67,19 +147,32 @@ pub(crate) enum PreTokenizer {
     Gpt4o,
     Tekken,
     Falcon,
+    /// One of the declarations that only one family of models has, by its name in llama.cpp.
+    Declared(&'static str),
 }
 
 /// The byte-level vocabulary of `tokenizer.json`: most models.
 pub(crate) const BPE: TokenizerRules = TokenizerRules {
+    kind: VocabularyKind::ByFiles,
     pieces: PiecesUse::Never,
+    pieces_in_json: false,
+    no_space_prefix_in_json: false,
+    unscored: false,
+    arctic_types: false,
+    internlm: false,
+    control_tokens: &[],
     is_llama: false,
     replaces_pieces: false,
     pad_to: None,
+    fixed_padding: None,
+    declared_types: false,
     roles: &[],
     no_space_prefix: false,
-    pre: None,
+    pre: &[],
     classes: &[],
     add: |_, _| {},
+    first_flags: &[],
+    overrides: NO_OVERRIDES,
 };
 
 /// `tokenizer.model`, else `tokenizer.json`.

@@ -123,6 +123,25 @@ impl Tokens {
         Ok(())
     }
 
+    /// Adds the tokens of `tokenizer_config.json` with the types and scores of Arctic.
+    fn put_arctic(&mut self, sources: &Sources<'_>) -> Result<()> {
+        let unknown = sources.settings.get("unk_token").and_then(Value::as_str);
+        for token in sources.settings.added_tokens()? {
+            let id = u64::from(token.id.unwrap_or(u32::MAX));
+            let (kind, score) = match token.special {
+                false => (USER_DEFINED, PADDING_SCORE),
+                true if unknown == Some(token.content.as_str()) => (UNKNOWN, 0.0),
+                true => (CONTROL, 0.0),
+            };
+            if self.put(id, token.content, kind)
+                && let Some(place) = usize::try_from(id).ok().and_then(|id| self.scores.get_mut(id))
+            {
+                *place = score;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds the tokens of `tokenizer_config.json`.
     fn put_settings(&mut self, sources: &Sources<'_>, metadata: &mut MetadataBuilder) -> Result<()> {
         for token in sources.settings.added_tokens()? {
@@ -138,6 +157,22 @@ impl Tokens {
         Ok(())
     }
 
+    /// Writes the tokens, and returns their number.
+    pub(super) fn write_list(
+        self,
+        model: &str,
+        request: &VocabularyRequest<'_>,
+        metadata: &mut MetadataBuilder,
+    ) -> Option<u32> {
+        let end = u32::try_from(self.tokens.len()).ok();
+        metadata.text("tokenizer.ggml.model", model);
+        metadata.text("tokenizer.ggml.pre", request.pre.unwrap_or("default"));
+        metadata.array("tokenizer.ggml.tokens", MetadataArray::String(self.tokens));
+        metadata.array("tokenizer.ggml.scores", MetadataArray::F32(self.scores));
+        metadata.array("tokenizer.ggml.token_type", MetadataArray::I32(self.kinds));
+        end
+    }
+
     /// Writes the tokens and the special tokens.
     pub(super) fn write(
         self,
@@ -145,12 +180,7 @@ impl Tokens {
         request: &VocabularyRequest<'_>,
         metadata: &mut MetadataBuilder,
     ) -> Result<()> {
-        let end = u32::try_from(self.tokens.len()).ok();
-        metadata.text("tokenizer.ggml.model", "llama");
-        metadata.text("tokenizer.ggml.pre", request.pre.unwrap_or("default"));
-        metadata.array("tokenizer.ggml.tokens", MetadataArray::String(self.tokens));
-        metadata.array("tokenizer.ggml.scores", MetadataArray::F32(self.scores));
-        metadata.array("tokenizer.ggml.token_type", MetadataArray::I32(self.kinds));
+        let end = self.write_list("llama", request, metadata);
         let mut special = SpecialTokens::read(sources.document.as_ref(), &sources.settings, request.config, end)?;
         special.chat_template = sources.chat_template(metadata)?;
         special.write(metadata)
@@ -176,7 +206,45 @@ pub(super) fn write(
         metadata.note(format!("{beyond} of {} pieces are dropped: their ids are beyond the vocabulary", pieces.len()));
     }
     let mut tokens = Tokens::new(pieces, size)?;
+    if request.rules.arctic_types {
+        tokens.put_arctic(sources)?;
+        return tokens.write(sources, request, metadata);
+    }
     tokens.put_added(sources, metadata)?;
     tokens.put_settings(sources, metadata)?;
     tokens.write(sources, request, metadata)
+}
+
+/// The settings of a SentencePiece model.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ModelSettings<'m> {
+    /// 1 for unigram models, 2 for BPE.
+    pub(super) model_type: u64,
+    pub(super) add_dummy_prefix: bool,
+    pub(super) remove_extra_whitespaces: bool,
+    pub(super) charsmap: &'m [u8],
+}
+
+impl<'m> ModelSettings<'m> {
+    pub(super) fn read(model: &'m [u8]) -> Result<Self> {
+        let mut settings =
+            Self { model_type: 1, add_dummy_prefix: true, remove_extra_whitespaces: true, charsmap: &[] };
+        let mut fields = Fields::new(model);
+        while let Some((number, field)) = fields.next()? {
+            let Field::Bytes(message) = field else { continue };
+            let mut inner = Fields::new(message);
+            while let (2 | 3, Some((place, value))) =
+                (number, if matches!(number, 2 | 3) { inner.next()? } else { None })
+            {
+                match (number, place, value) {
+                    (2, 3, Field::Varint(kind)) => settings.model_type = kind,
+                    (3, 2, Field::Bytes(charsmap)) => settings.charsmap = charsmap,
+                    (3, 3, Field::Varint(truth)) => settings.add_dummy_prefix = truth != 0,
+                    (3, 4, Field::Varint(truth)) => settings.remove_extra_whitespaces = truth != 0,
+                    _ => {}
+                }
+            }
+        }
+        Ok(settings)
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::chat_template::ChatTemplate;
 use super::document::{Document, Lists, Merge};
-use super::rules::{PiecesUse, TokenizerRules};
+use super::rules::{PiecesUse, TokenizerRules, VocabularyKind};
 use super::settings::Settings;
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::architecture::sidecars::SidecarFiles;
@@ -32,7 +32,8 @@ impl<'f> Sources<'f> {
             PiecesUse::RequiredUnlessGpt2 => !settings.is_gpt2(),
         };
         let model = if has_model { files.read(PIECES)? } else { None };
-        let lists = if model.is_some() { Lists::Skip } else { Lists::Read };
+        let is_other = matches!(rules.kind, VocabularyKind::Unigram | VocabularyKind::Rwkv | VocabularyKind::Plamo);
+        let lists = if model.is_some() || is_other { Lists::Skip } else { Lists::Read };
         let document = text.map(|text| Document::read(&text, lists)).transpose()?;
         Ok(Self { files, settings, model, document })
     }

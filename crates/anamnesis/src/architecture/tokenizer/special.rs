@@ -96,6 +96,14 @@ impl SpecialTokens {
         Ok(())
     }
 
+    /// Assigns a role to another token.
+    pub(super) fn replace(&mut self, role: &'static str, id: u32) {
+        match self.ids.iter_mut().find(|(known, _)| *known == role) {
+            Some((_, old)) => *old = id,
+            None => self.ids.push((role, id)),
+        }
+    }
+
     /// Assigns a role unless it is already assigned.
     pub(super) fn set(&mut self, role: &'static str, id: u32) {
         let is_inside = self.end.is_none_or(|end| id < end);
@@ -127,7 +135,7 @@ impl SpecialTokens {
 }
 
 /// The name of a role in GGUF, which has none for the class token.
-fn key_of(role: &str) -> Option<&str> {
+pub(super) fn key_of(role: &str) -> Option<&str> {
     match role {
         "bos" | "eos" | "eot" | "eom" | "mask" => Some(role),
         "unk" => Some("unknown"),

@@ -105,8 +105,14 @@ fn vocabularies_are_written_as_the_converter_writes_them() {
         let config = config(&directory);
         let of = architecture(&config);
         let (rules, architecture) = (of.tokenizer(), of.name());
-        let request =
-            VocabularyRequest { rules, config: &config, vocab_size: vocab_size(&config), architecture, pre: None };
+        let request = VocabularyRequest {
+            rules,
+            config: &config,
+            filled: None,
+            vocab_size: vocab_size(&config),
+            architecture,
+            pre: None,
+        };
         let file = Checkpoint::open(&file, &ParseLimits::default()).unwrap();
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         tried += 1;
@@ -177,8 +183,14 @@ fn restored_vocabularies_convert_back_to_the_same_keys() {
         let stored: Entries = Checkpoint::open(&file, &ParseLimits::default()).unwrap().metadata().unwrap();
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
         let pre = stored.iter().find(|(key, _)| key == "tokenizer.ggml.pre").unwrap().1.as_string().unwrap();
-        let request =
-            VocabularyRequest { rules, config: &config, vocab_size: vocab_size(&config), architecture, pre: Some(pre) };
+        let request = VocabularyRequest {
+            rules,
+            config: &config,
+            filled: None,
+            vocab_size: vocab_size(&config),
+            architecture,
+            pre: Some(pre),
+        };
         let restored = back(&stored.iter().cloned().collect()).unwrap();
         if restored.files.is_empty() {
             println!("{name}: {:?}", restored.notes);

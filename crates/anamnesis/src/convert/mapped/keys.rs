@@ -30,6 +30,7 @@ impl Model<'_> {
         let request = VocabularyRequest {
             rules: self.architecture.tokenizer(),
             config: &self.raw,
+            filled: Some(config),
             vocab_size: config.count(&["vocab_size"])?,
             architecture: self.architecture.name(),
             pre,

@@ -20,6 +20,7 @@ use super::quantise::Quantise;
 use super::target::ConvertTarget;
 use super::types::Types;
 use crate::architecture::Architecture;
+use crate::architecture::sentence_transformers;
 use crate::architecture::sidecars::{Directory, SidecarFiles};
 use crate::architecture::types::Weights;
 use crate::catalog::{BlockType, Metadata, Selection, TargetDtype};
@@ -60,13 +61,16 @@ impl Checkpoint {
         let Some(directory) = self.directory().or_else(|| self.directory_of_model()) else { return Ok(None) };
         let files = Directory::new(directory, &self.limits);
         let Some(text) = files.read("config.json")? else { return Ok(None) };
-        let Ok(Value::Object(raw)) = json::from_slice(&text) else { return Ok(None) };
+        let Ok(Value::Object(mut raw)) = json::from_slice(&text) else { return Ok(None) };
         let architecture = match Architecture::of_config(&raw) {
             // A single file need not belong to the configuration in its folder, so an unknown architecture is no error.
             Err(_) if self.directory().is_none() => None,
             known => known?,
         };
         let Some(architecture) = architecture else { return Ok(None) };
+        if architecture.has_pooling() {
+            sentence_transformers::add_pooling(&files, &mut raw)?;
+        }
         Ok(Some(Model { checkpoint: self, architecture, raw, directory: directory.to_path_buf() }))
     }
 
@@ -100,7 +104,9 @@ impl Model<'_> {
     fn check(&self) -> Result<()> {
         let selected = ClaimedCatalog::of(self.checkpoint).select(&Selection::new(), None)?;
         let selected = selected.by_file_and_name(&self.checkpoint.catalog);
-        self.architecture.map(&selected.named(), &self.architecture.config(&self.raw)?, true).map(drop)
+        let named = selected.named();
+        let config = self.architecture.config_of(&self.raw, named.iter().map(|named| named.name))?;
+        self.architecture.map(&named, &config, true).map(drop)
     }
 
     pub(super) const fn architecture(&self) -> &'static Architecture {
@@ -114,8 +120,8 @@ impl Model<'_> {
         let selected = input.select(&options.selection, quantise.as_ref())?.by_file_and_name(input.catalog);
         let files = Directory::new(&self.directory, &checkpoint.limits);
         self.architecture.check_kind(&files, &self.raw)?;
-        let mut config = self.architecture.config(&self.raw)?;
         let (named, is_whole) = (selected.named(), selected.left_out == 0);
+        let mut config = self.architecture.config_of(&self.raw, named.iter().map(|named| named.name))?;
         if is_whole {
             self.architecture.check_vocabulary(&named, &config)?;
         }
@@ -140,7 +146,12 @@ impl Model<'_> {
             Weights::Q8_0 => TargetDtype::F32,
             Weights::Plain(_) => options.target_dtype()?.unwrap_or_default(),
         };
-        let types = Types::LlamaCpp { weights, decoded, allow_nonfinite: options.allow_nonfinite };
+        let types = Types::LlamaCpp {
+            weights,
+            rules: self.architecture.types(),
+            decoded,
+            allow_nonfinite: options.allow_nonfinite,
+        };
         let mut planner = Planner::new(input, &selected.tensors, types, quantise.as_ref());
         for kept in blocks {
             of_blocks.plan(kept, &mut planner)?;

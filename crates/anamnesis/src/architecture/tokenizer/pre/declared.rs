@@ -41,6 +41,7 @@ impl PreTokenizer {
             )
         };
         let steps = match self {
+            Self::Declared(name) => return declared(name).unwrap_or_default(),
             Self::Llama3 => vec![split(&cl100k(r"\p{N}{1,3}")), bytes(false)],
             Self::Qwen2 => vec![split(&cl100k(r"\p{N}")), bytes(false)],
             Self::Gpt2 => return bytes(true),
@@ -92,18 +93,55 @@ impl PreTokenizer {
     }
 }
 
+/// The declarations of pre-tokenizers that one family of models has, with their names in llama.cpp.
+static DECLARED: &str = include_str!("declared.json");
+
+/// The entries of [`DECLARED`].
+fn all_declared() -> Vec<(String, Value)> {
+    serde_json::from_str(DECLARED).unwrap_or_default()
+}
+
+fn declared(name: &str) -> Option<Value> {
+    all_declared().into_iter().find_map(|(known, declaration)| (known == name).then_some(declaration))
+}
+
+/// The steps of a declaration, without options that do not change how a text is split.
+fn steps(declaration: &Value) -> Vec<Value> {
+    let inner = declaration.get("pretokenizers").and_then(Value::as_array);
+    let steps = inner.map_or_else(|| std::slice::from_ref(declaration), Vec::as_slice);
+    let essential = |step: &Value| {
+        let mut step = step.clone();
+        if let Some(step) = step.as_object_mut() {
+            step.remove("trim_offsets");
+        }
+        step
+    };
+    steps.iter().map(essential).collect()
+}
+
+/// The name of a pre-tokenizer whose declaration only one family of models has.
+fn name_of_declared(declaration: &Value, request: &VocabularyRequest<'_>) -> Option<&'static str> {
+    let steps_of_document = steps(declaration);
+    let (name, _) = all_declared().into_iter().find(|(_, known)| steps(known) == steps_of_document)?;
+    let own = request.rules.pre.iter().find(|(kind, _)| matches!(kind, PreTokenizer::Declared(of) if *of == name));
+    own.map(|(_, name)| *name).or_else(|| super::digests::known(&name))
+}
+
 /// The declaration of a named pre-tokenizer in `tokenizer.json`.
 pub(in crate::architecture::tokenizer) fn declaration(name: &str) -> Option<Value> {
-    PreTokenizer::of_name(name).map(PreTokenizer::declaration)
+    PreTokenizer::of_name(name).map(PreTokenizer::declaration).or_else(|| declared(name))
 }
 
 /// The name of a declared pre-tokenizer, by how it splits the fixed text and by the architecture.
 pub(super) fn name(document: &Document, request: &VocabularyRequest<'_>) -> Option<&'static str> {
+    if let Some(name) = name_of_declared(&document.pre_tokenizer, request) {
+        return Some(name);
+    }
     let cut = words(&document.pre_tokenizer, TEXT)?;
     let kind = ALL.into_iter().find(|kind| words(&kind.declaration(), TEXT).as_ref() == Some(&cut))?;
     let begins = surrounding_ids(document).is_some_and(|(before, _)| !before.is_empty());
     let is_composed = document.normalizer.to_string().contains("\"NFC\"");
-    if let Some((_, name)) = request.rules.pre.filter(|(named, _)| *named == kind) {
+    if let Some((_, name)) = request.rules.pre.iter().find(|(named, _)| *named == kind) {
         return Some(name);
     }
     Some(match kind {
@@ -118,6 +156,7 @@ pub(super) fn name(document: &Document, request: &VocabularyRequest<'_>) -> Opti
         PreTokenizer::Gpt4o => "gpt-4o",
         PreTokenizer::Tekken => "tekken",
         PreTokenizer::Falcon => "falcon",
+        PreTokenizer::Declared(name) => name,
     })
 }
 

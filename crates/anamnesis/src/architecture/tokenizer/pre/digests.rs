@@ -6,6 +6,11 @@ pub(super) fn name(digest: &str) -> Option<&'static str> {
     DIGESTS.get(place).map(|(_, name)| *name)
 }
 
+/// A name of a pre-tokenizer, if llama.cpp knows it.
+pub(super) fn known(name: &str) -> Option<&'static str> {
+    DIGESTS.iter().map(|(_, known)| *known).find(|known| *known == name)
+}
+
 /// Digests in ascending order, and the names of pre-tokenizers.
 #[rustfmt::skip]
 static DIGESTS: [(&str, &str); 95] = [

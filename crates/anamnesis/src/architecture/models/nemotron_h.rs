@@ -1,0 +1,199 @@
+//! Nemotron-H: layers of one kind each, state-space, attention or feed-forward.
+
+use crate::architecture::families::PLAIN;
+use crate::architecture::prelude::*;
+use serde_json::{Map, Value};
+
+/// With the keys of experts, which transformers adds to every configuration that it knows.
+pub(super) static WITH_EXPERTS: Architecture = Architecture {
+    name: "nemotron_h_moe",
+    classes: &[class("NemotronHForCausalLM", "nemotron_h")],
+    applies: |raw| is_known(raw) || raw.contains_key("num_experts_per_tok"),
+    keys: &[COMMON, KEYS, MOE_KEYS],
+    ..BOTH
+};
+
+pub(super) static DENSE_ONLY: Architecture = Architecture {
+    name: "nemotron_h",
+    classes: &[class("NemotronHForCausalLM", "nemotron_h")],
+    applies: |raw| !is_known(raw) && !raw.contains_key("num_experts_per_tok"),
+    keys: &[COMMON, KEYS, DENSE_KEYS],
+    ..BOTH
+};
+
+fn is_known(raw: &Map<String, Value>) -> bool {
+    raw.get("model_type").is_some_and(|kind| kind == "nemotron_h")
+}
+
+const BOTH: Architecture = Architecture {
+    layer_prefix: "backbone.layers.",
+    renames: &[
+        Rename::Prefix("model.layers.", "backbone.layers."),
+        Rename::Prefix("model.embeddings.", "backbone.embeddings."),
+        Rename::Prefix("model.norm_f.", "backbone.norm_f."),
+        Rename::Ending("e_score_correction_bias", "e_score_correction.bias"),
+    ],
+    dropped: &["mtp."],
+    rules: &[TENSORS],
+    tokenizer: TokenizerRules { fixed_padding: Some(8), ..BPE },
+    ..PLAIN
+};
+
+/// The kinds of layers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    States,
+    Attention,
+    Experts,
+    Dense,
+}
+
+fn kind(config: &Config, layer: u64) -> Result<Kind> {
+    if let Some(Value::String(pattern)) = config.get("hybrid_override_pattern") {
+        return Ok(match pattern.chars().nth(usize::try_from(layer).unwrap_or(usize::MAX)) {
+            Some('M') => Kind::States,
+            Some('*') => Kind::Attention,
+            Some('E') => Kind::Experts,
+            _ => Kind::Dense,
+        });
+    }
+    Ok(match config.text_of_layer("layers_block_type", layer)? {
+        Some("mamba" | "linear_attention") => Kind::States,
+        Some("attention" | "full_attention") => Kind::Attention,
+        Some("moe") => Kind::Experts,
+        _ => Kind::Dense,
+    })
+}
+
+const OF: &str = "layers_block_type, hybrid_override_pattern";
+const STATES: Need = Need::When(OF, |config, layer| Ok(needed_if(kind(config, layer)? == Kind::States)));
+const STATES_OPTIONAL: Need = Need::When(OF, |config, layer| {
+    Ok(if kind(config, layer)? == Kind::States { Presence::Allowed } else { Presence::Surplus })
+});
+const FULL: Need = Need::When(OF, |config, layer| Ok(needed_if(kind(config, layer)? == Kind::Attention)));
+const FULL_OPTIONAL: Need = Need::When(OF, |config, layer| {
+    Ok(if kind(config, layer)? == Kind::Attention { Presence::Allowed } else { Presence::Surplus })
+});
+const SPARSE: Need = Need::When(OF, |config, layer| Ok(needed_if(kind(config, layer)? == Kind::Experts)));
+const SPARSE_OPTIONAL: Need = Need::When(OF, |config, layer| {
+    Ok(if kind(config, layer)? == Kind::Experts { Presence::Allowed } else { Presence::Surplus })
+});
+const DENSE: Need = Need::When(OF, |config, layer| Ok(needed_if(kind(config, layer)? == Kind::Dense)));
+
+const HEAD: Size =
+    size(|config| first(config, &["head_dim", "attention_head_dim"]), "head_dim", "attention.key_length");
+const Q: Size =
+    size(|config| Ok(heads(config)?.saturating_mul((HEAD.of)(config)?)), "num_attention_heads, head_dim", Q_DIM.gguf);
+const KV: Size = size(
+    |config| Ok(kv_heads(config)?.saturating_mul((HEAD.of)(config)?)),
+    "num_key_value_heads, head_dim",
+    KV_DIM.gguf,
+);
+const STATE_HEADS: Size = size(|config| config.needed("mamba_num_heads"), "mamba_num_heads", "ssm.time_step_rank");
+const INNER: Size = size(
+    |config| Ok(config.needed("mamba_num_heads")?.saturating_mul(config.needed("mamba_head_dim")?)),
+    "mamba_num_heads, mamba_head_dim",
+    "ssm.inner_size",
+);
+const GROUPS: Size = size(|config| config.divisor("n_groups"), "n_groups", "ssm.group_count");
+const GROUP: Size =
+    size(|config| Ok((INNER.of)(config)? / (GROUPS.of)(config)?), "n_groups, mamba_num_heads", "ssm.group_count");
+const KERNEL: Size = size(|config| config.needed("conv_kernel"), "conv_kernel", "ssm.conv_kernel");
+const CONVOLVED: Size = size(
+    |config| {
+        let states = config.needed("n_groups")?.saturating_mul(config.needed("ssm_state_size")?);
+        Ok((INNER.of)(config)?.saturating_add(states.saturating_mul(2)))
+    },
+    "mamba_num_heads, mamba_head_dim, n_groups, ssm_state_size",
+    "ssm.inner_size, ssm.group_count, ssm.state_size",
+);
+const INPUTS: Size = size(
+    |config| {
+        let values = (CONVOLVED.of)(config)?.saturating_add((INNER.of)(config)?);
+        Ok(values.saturating_add((STATE_HEADS.of)(config)?))
+    },
+    "mamba_num_heads, mamba_head_dim, n_groups, ssm_state_size",
+    "ssm.inner_size, ssm.group_count, ssm.state_size, ssm.time_step_rank",
+);
+const EXPERT_FFN: Size =
+    size(|config| config.needed("moe_intermediate_size"), "moe_intermediate_size", "expert_feed_forward_length");
+const SHARED: Size = size(
+    |config| config.needed("moe_shared_expert_intermediate_size"),
+    "moe_shared_expert_intermediate_size",
+    "expert_shared_feed_forward_length",
+);
+const EXPERTS: Size = size(|config| config.needed("n_routed_experts"), "n_routed_experts", "expert_count");
+
+const TENSORS: &[Rule] = &[
+    model("backbone.embeddings.*", "token_embd.*", &[VOCAB, HIDDEN]),
+    model("backbone.norm_f.*", "output_norm.*", &[HIDDEN]),
+    model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED),
+    layer("norm.*", "attn_norm.*", &[HIDDEN]),
+    layer("mixer.in_proj.*", "ssm_in.*", &[INPUTS, HIDDEN]).when(STATES).biased(STATES_OPTIONAL),
+    layer("mixer.conv1d.bias", "ssm_conv1d.bias", &[CONVOLVED]).when(STATES_OPTIONAL),
+    layer("mixer.conv1d.weight", "ssm_conv1d.weight", &[CONVOLVED, KERNEL]).with(&[Change::WithoutMiddle]).when(STATES),
+    layer("mixer.dt_bias", "ssm_dt.bias", &[STATE_HEADS]).when(STATES),
+    layer("mixer.A_log", "ssm_a", &[STATE_HEADS, ONE])
+        .with(&[Change::NegativeExponential, Change::Column])
+        .when(STATES),
+    layer("mixer.D", "ssm_d", &[STATE_HEADS, ONE]).with(&[Change::Column]).when(STATES),
+    layer("mixer.norm.*", "ssm_norm.*", &[GROUPS, GROUP]).with(&[Change::Groups("n_groups")]).when(STATES),
+    layer("mixer.out_proj.*", "ssm_out.*", &[HIDDEN, INNER]).when(STATES).biased(STATES_OPTIONAL),
+    layer("mixer.q_proj.*", "attn_q.*", &[Q, HIDDEN])
+        .with(&[Change::Rotary("num_attention_heads")])
+        .when(FULL)
+        .biased(FULL_OPTIONAL),
+    layer("mixer.k_proj.*", "attn_k.*", &[KV, HIDDEN])
+        .with(&[Change::Rotary("num_key_value_heads")])
+        .when(FULL)
+        .biased(FULL_OPTIONAL),
+    layer("mixer.v_proj.*", "attn_v.*", &[KV, HIDDEN]).when(FULL).biased(FULL_OPTIONAL),
+    layer("mixer.o_proj.*", "attn_output.*", &[HIDDEN, Q]).when(FULL).biased(FULL_OPTIONAL),
+    layer("mixer.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).when(DENSE),
+    layer("mixer.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE),
+    layer("mixer.gate.weight", "ffn_gate_inp.weight", &[EXPERTS, HIDDEN]).when(SPARSE),
+    layer("mixer.gate.e_score_correction.bias", "exp_probs_b.bias", &[EXPERTS]).when(SPARSE_OPTIONAL),
+    layer("mixer.experts.{X}.down_proj.weight", "ffn_down_exps.weight", &[EXPERTS, HIDDEN, EXPERT_FFN]).when(SPARSE),
+    layer("mixer.experts.{X}.up_proj.weight", "ffn_up_exps.weight", &[EXPERTS, EXPERT_FFN, HIDDEN]).when(SPARSE),
+    layer("mixer.shared_experts.up_proj.*", "ffn_up_shexp.*", &[SHARED, HIDDEN]).when(SPARSE_OPTIONAL),
+    layer("mixer.shared_experts.down_proj.*", "ffn_down_shexp.*", &[HIDDEN, SHARED]).when(SPARSE_OPTIONAL),
+];
+
+const KEYS: &[Key] = &[
+    count("vocab_size", &["vocab_size"]),
+    count_fn("rope.dimension_count", |config| config.share_of_width().map(Some)),
+    count("ssm.conv_kernel", &["conv_kernel"]),
+    count("ssm.state_size", &["ssm_state_size"]),
+    count("ssm.group_count", &["n_groups"]),
+    count_fn("ssm.inner_size", |config| (INNER.of)(config).map(Some)),
+    count("ssm.time_step_rank", &["mamba_num_heads"]),
+    ints_fn("attention.head_count_kv", |config| {
+        let heads = kv_heads(config)? as i32;
+        config.per_layer(|layer| Ok(if kind(config, layer)? == Kind::Attention { heads } else { 0 })).map(Some)
+    }),
+    flag_fn("rope.scaling.finetuned", |_| Ok(Some(false))),
+    count_fn("context_length", |_| Ok(Some(CONTEXT_LENGTH))),
+    count_fn("attention.key_length", |config| (HEAD.of)(config).map(Some)),
+    count_fn("attention.value_length", |config| (HEAD.of)(config).map(Some)),
+];
+
+const MOE_KEYS: &[Key] = &[
+    ints_fn("feed_forward_length", |config| {
+        let inner = config.needed("moe_intermediate_size")? as i32;
+        config.per_layer(|layer| Ok(if kind(config, layer)? == Kind::Experts { inner } else { 0 })).map(Some)
+    }),
+    count("expert_used_count", &["num_experts_per_tok"]),
+    count("expert_feed_forward_length", &["moe_intermediate_size"]),
+    count("expert_shared_feed_forward_length", &["moe_shared_expert_intermediate_size"]),
+    count("expert_count", &["n_routed_experts"]),
+    count("expert_shared_count", &["n_shared_experts"]),
+    flag_fn("expert_weights_norm", |config| config.flag("norm_topk_prob")),
+    real("expert_weights_scale", &["routed_scaling_factor"]),
+    count("expert_group_count", &["n_group"]),
+    count("moe_latent_size", &["moe_latent_size"]),
+];
+
+const DENSE_KEYS: &[Key] = &[ints_fn("feed_forward_length", |config| {
+    let inner = first(config, &["intermediate_size", "n_inner", "hidden_dim"])? as i32;
+    config.per_layer(|layer| Ok(if kind(config, layer)? == Kind::Dense { inner } else { 0 })).map(Some)
+})];

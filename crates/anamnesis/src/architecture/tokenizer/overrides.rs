@@ -1,0 +1,63 @@
+//! The keys that an architecture sets after its vocabulary is read.
+
+use serde_json::Value;
+
+use super::request::VocabularyRequest;
+use super::sources::Sources;
+use super::special::key_of;
+use crate::architecture::metadata_builder::MetadataBuilder;
+use crate::error::Result;
+
+pub(super) fn write(
+    sources: &Sources<'_>,
+    request: &VocabularyRequest<'_>,
+    metadata: &mut MetadataBuilder,
+) -> Result<()> {
+    let overrides = &request.rules.overrides;
+    if !overrides.ids.is_empty() {
+        let added = sources.settings.added_tokens()?;
+        for (role, token) in overrides.ids {
+            let found = added.iter().find(|added| added.content == *token).and_then(|added| added.id);
+            found.into_iter().for_each(|id| set(role, id, metadata));
+        }
+    }
+    for (role, id) in overrides.fixed_ids {
+        set(role, *id, metadata);
+    }
+    for (role, key) in overrides.config_ids {
+        let id = request.filled.map_or(Ok(None), |config| config.count(&[key]))?;
+        id.and_then(|id| u32::try_from(id).ok()).into_iter().for_each(|id| set(role, id, metadata));
+    }
+    if overrides.end_of_turn
+        && let Some(text) = sources.files.read("generation_config.json")?
+        && let Ok(generation) = crate::json::from_slice::<Value>(&text)
+        && let Some([first, _, ..]) = generation.get("eos_token_id").and_then(Value::as_array).map(Vec::as_slice)
+        && let Some(id) = first.as_u64().and_then(|id| u32::try_from(id).ok())
+    {
+        set("eot", id, metadata);
+    }
+    if overrides.other_end
+        && let Some(ends) = request.config.get("eos_token_id").and_then(Value::as_array)
+        && let Some(id) = ends.iter().find(|end| Some(*end) != request.config.get("bos_token_id"))
+        && let Some(id) = id.as_u64().and_then(|id| u32::try_from(id).ok())
+    {
+        set("eot", id, metadata);
+    }
+    for (flag, truth) in overrides.flags {
+        metadata.truth(format!("tokenizer.ggml.{flag}"), *truth);
+    }
+    if let Some(template) = overrides.chat_template {
+        metadata.text("tokenizer.chat_template", template);
+    }
+    let prefix = sources.settings.get("add_prefix_space").and_then(Value::as_bool);
+    if let Some(prefix) = prefix.filter(|_| overrides.space_prefix) {
+        metadata.truth("tokenizer.ggml.add_space_prefix", prefix);
+    }
+    Ok(())
+}
+
+fn set(role: &str, id: u32, metadata: &mut MetadataBuilder) {
+    if let Some(name) = key_of(role) {
+        metadata.number(format!("tokenizer.ggml.{name}_token_id"), id);
+    }
+}
