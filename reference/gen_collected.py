@@ -21,7 +21,7 @@ COLLECTED = Path(os.environ["COLLECTED"])
 CASES = {
     "exl2": ["q_b2_g32", "q_b3_g32", "q_m865432_mixed", "q_m54_g32_qperm", "q_one_group"],
     "exl3": ["r_k1p5_mul1", "q_k2_mcg", "r_k3_3inst_su_sv", "r_k5_3inst_su_svh", "r_k8_mul1"],
-    "eetq": ["int8", "int8_codes", "int8_qweight"],
+    "eetq": ["int8_codes", "int8_qweight"],
     "fouroversix": ["nvfp4_mse", "nvfp4_static_4", "mxfp4_codes", "if4", "nvint4"],
 }
 

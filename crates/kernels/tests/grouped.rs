@@ -34,8 +34,9 @@ fn rounded(step: Step, value: f32) -> f32 {
 fn code(goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
     let number = match goal {
         Goal::E4m3(Factor::Times) | Goal::E5m2(Factor::Times) => value * scale,
+        Goal::E4m3(Factor::TimesRounded(step)) | Goal::E5m2(Factor::TimesRounded(step)) => rounded(step, value * scale),
         Goal::E4m3(Factor::Divided(step)) | Goal::E5m2(Factor::Divided(step)) => rounded(step, value / scale),
-        Goal::E2m1 | Goal::E2m1TiesToZero | Goal::E2m1SignedZero => value / scale,
+        Goal::E2m1 | Goal::E2m1KeepsZero | Goal::E2m1TiesToZero | Goal::E2m1SignedZero => value / scale,
         Goal::Integer { ratio, .. } => match ratio {
             Ratio::Quotient(step) => rounded(step, value / scale),
             Ratio::QuotientPlus(step) => rounded(step, rounded(step, value / scale) + offset),
@@ -51,7 +52,7 @@ fn code(goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
     match goal {
         Goal::E4m3(_) => E4m3::encode(number),
         Goal::E2m1 if number == 0.0 => 0,
-        Goal::E2m1 => e2m1::encode(number),
+        Goal::E2m1 | Goal::E2m1KeepsZero => e2m1::encode(number),
         Goal::E2m1TiesToZero => {
             let nearest = |code: &u8| (number.abs() - e2m1::decode(*code)).abs();
             let code = (0..8u8).min_by(|a, b| nearest(a).total_cmp(&nearest(b))).unwrap();
@@ -73,8 +74,9 @@ const STEPS: [Step; 3] = [Step::F32, Step::Bf16, Step::F16];
 
 /// Every goal there is, whole numbers with three kinds of limits.
 fn goals() -> Vec<Goal> {
-    let mut goals = vec![Goal::E2m1, Goal::E2m1TiesToZero, Goal::E2m1SignedZero];
-    for factor in STEPS.map(Factor::Divided).into_iter().chain([Factor::Times]) {
+    let mut goals = vec![Goal::E2m1, Goal::E2m1KeepsZero, Goal::E2m1TiesToZero, Goal::E2m1SignedZero];
+    let rounded = STEPS.into_iter().flat_map(|step| [Factor::Divided(step), Factor::TimesRounded(step)]);
+    for factor in rounded.chain([Factor::Times]) {
         goals.extend([Goal::E4m3(factor), Goal::E5m2(factor)]);
     }
     let mut ratios = vec![Ratio::Difference, Ratio::ProductPlus, Ratio::RoundedPlusF16, Ratio::RoundedPlusF32];

@@ -45,11 +45,12 @@ static ALL: [&dyn Scheme; 26] = [
 ];
 
 /// The encodings that a model can be quantised to, in the order in which they are listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 11] = [
+pub(crate) static ENCODINGS: [&[Encoding]; 12] = [
     &bnb::ENCODINGS,
     &fp8::ENCODINGS,
     &compressed_tensors::ENCODINGS,
     &modelopt::ENCODINGS,
+    &comfy::ENCODINGS,
     &mlx::ENCODINGS,
     &gptq::ENCODINGS,
     &awq::ENCODINGS,

@@ -26,9 +26,9 @@ fn targets() -> Vec<(ConvertTarget, ConvertOptions)> {
     of_matrices.map(|target| (target, ConvertOptions::new())).collect()
 }
 
-/// Whether a target needs no configuration: each tensor has its type.
+/// Whether a target needs no configuration: each tensor has its type, or its marker.
 fn is_cast(target: ConvertTarget) -> bool {
-    ["fp8-cast", "fp8-e5m2"].contains(&target.name())
+    ["fp8-cast", "fp8-e5m2"].contains(&target.name()) || target.name().starts_with("comfy-")
 }
 
 fn with_group(mut options: ConvertOptions, size: &str) -> ConvertOptions {

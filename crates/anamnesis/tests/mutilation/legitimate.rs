@@ -31,6 +31,9 @@ const GAPS: &str = "where codes take as many words with gaps and without, only t
 const CACHE: &str = "a scale of a cache stands beside no weight, and under another name is data of its module";
 const LAYER: &str =
     "only the class in the configuration determines whether a BitNet layer divides by its scale or multiplies";
+const GEMMA_BITS: &str =
+    "how many bits a weight of Gemma has is nowhere but in the configuration, and bytes hold codes of any";
+const SCALE_RULE: &str = "the rule of the scales of Four Over Six is nowhere but in the configuration";
 const OPTIONAL: &str = "whether a W4A8 weight has a codebook or a correction is known by their presence alone";
 const VECTOR: &str = "without a configuration or another weight a four-bit weight without its description is a vector";
 
@@ -76,6 +79,8 @@ fn of_configuration(case: &Case, end: &str, mutation: &Mutation) -> Option<&'sta
         "packing_format" | "backend" => (is_absent || is_other("auto_round:")).then_some(ZERO_POINTS),
         "weight_block_size" | "block_structure" => Some(CONFIGURED),
         "group_size" => (!is_indexed()).then_some(CONFIGURED),
+        _ if case.name.starts_with("gemma/") => Some(GEMMA_BITS),
+        "scale_rule" | "weight_scale_rule" => Some(SCALE_RULE),
         "num_bits" => has_more(case, mutation).then_some(BITS),
         "version" => Some(GAPS),
         "linear_class" => is_absent.then_some(LAYER),

@@ -68,7 +68,7 @@ const FAMILIES: [Family; 25] = [
         &["scale", "comfy_quant", "weight_s_", "weight_c", "weight_zero", "proj_", "smooth", "scaled_fp8"],
     ),
     family("gemma", 4, &["scale", "_quantized"]),
-    family("eetq", 3, &["weight_scales", ".qweight"]),
+    family("eetq", 2, &["weight_scales", ".qweight"]),
     family("aqlm", 5, &[".codes", ".codebooks", ".scales"]),
     family("vptq", 5, &[".indices", "indices", "centroids", "weight_", ".perm"]),
     family("sinq", 11, &[".W_q", ".meta."]),

@@ -154,6 +154,24 @@ fn ternary_weights_need_their_scale_and_a_layer_that_is_known() {
 }
 
 #[test]
+fn formats_without_an_oracle_are_refused_by_name_without_a_configuration_too() {
+    let bytes = |name: &str, dtype: &str| Model::new().tensor(name, dtype, &[4, 8], &[1; 32]);
+    let long = |name: &str| Model::new().tensor(name, "I64", &[2, 2], &[1; 32]);
+    for (format, model) in [
+        ("Nunchaku", bytes("a.qweight", "I8").floats("a.wscales", &[2], &[1.0; 2])),
+        ("FP-Quant", bytes("a.qweight", "U8").floats("a.forward_hadamard_matrix", &[2, 2], &[1.0; 4])),
+        (
+            "FP-Quant",
+            Model::new().floats("a.dqweight", &[2, 2], &[1.0; 4]).floats("a.forward_hadamard_matrix", &[1], &[1.0]),
+        ),
+        ("HIGGS", Model::new().tensor("a.weight", "I16", &[2, 2], &[1; 8]).floats("a.tables", &[2], &[1.0; 2])),
+        ("SpQR", long("a.dense_weights").tensor("a.row_offsets", "I32", &[2], &[1; 8])),
+    ] {
+        assert_mentions(&refused(&model, None).to_string(), &[format, "\"a."]);
+    }
+}
+
+#[test]
 fn codes_of_eetq_that_are_not_tiles_are_refused() {
     for codes in ["a.weight", "a.qweight"] {
         let model = Model::new().tensor(codes, "I8", &[2, 2], &[1; 4]).tensor(

@@ -3,7 +3,7 @@
 //! | goal | arithmetic | libraries |
 //! |---|---|---|
 //! | [`Factor::Divided`], [`Ratio::Quotient`] | `value / scale` | compressed-tensors, ModelOpt, quanto |
-//! | [`Factor::Times`] | `value * scale` | transformers' FP8, ModelOpt's MXFP8 |
+//! | [`Factor::Times`], [`Factor::TimesRounded`] | `value * scale` | transformers' FP8, ModelOpt's MXFP8, ComfyUI's FP8 |
 //! | [`Ratio::QuotientPlus`] | `value / scale + offset` | compressed-tensors with zero points |
 //! | [`Ratio::ProductPlus`] | `value * scale + offset` | HQQ |
 //! | [`Ratio::Difference`] | `(value - offset) / scale` | MLX |
@@ -14,7 +14,7 @@
 //! some library uses, because each is compiled for every CPU level.
 
 use super::ratio::{Difference, InBf16, InF16, Operation, Plus, Product, Quotient, RoundTo, RoundedPlus, Unrounded};
-use super::target::{Target, ToE2m1, ToE2m1SignedZero, ToE2m1TiesToZero, ToE4m3, ToE5m2, ToInteger};
+use super::target::{Target, ToE2m1, ToE2m1KeepsZero, ToE2m1SignedZero, ToE2m1TiesToZero, ToE4m3, ToE5m2, ToInteger};
 use crate::base::GROUP;
 use crate::base::group::pad;
 use crate::base::level::Level;
@@ -28,6 +28,8 @@ pub enum Factor {
     Divided(Step),
     /// `value * scale`, in `f32`.
     Times,
+    /// `value * scale`, rounded.
+    TimesRounded(Step),
 }
 
 /// The operations before a value is rounded to an integer.
@@ -56,6 +58,8 @@ pub enum Goal {
     E5m2(Factor),
     /// The four-bit float E2M1 of `value / scale`, saturated at 6. −0 becomes +0.
     E2m1,
+    /// E2M1 of `value / scale`, saturated at 6; zeros keep their sign.
+    E2m1KeepsZero,
     /// E2M1 with ties towards zero; a result of zero is +0.
     E2m1TiesToZero,
     /// E2M1 with ties towards zero; zero becomes −0, and a value rounded to zero keeps its sign.
@@ -102,7 +106,9 @@ pub fn group_codes(
                 Factor::Divided(Step::F32) => run!(Quotient, Unrounded, $target),
                 Factor::Divided(Step::Bf16) => run!(Quotient, InBf16, $target),
                 Factor::Divided(Step::F16) => run!(Quotient, InF16, $target),
-                Factor::Times => run!(Product, Unrounded, $target),
+                Factor::Times | Factor::TimesRounded(Step::F32) => run!(Product, Unrounded, $target),
+                Factor::TimesRounded(Step::Bf16) => run!(Product, InBf16, $target),
+                Factor::TimesRounded(Step::F16) => run!(Product, InF16, $target),
             }
         };
     }
@@ -110,6 +116,7 @@ pub fn group_codes(
         Goal::E4m3(factor) => run!(factor, ToE4m3),
         Goal::E5m2(factor) => run!(factor, ToE5m2),
         Goal::E2m1 => run!(Quotient, Unrounded, ToE2m1),
+        Goal::E2m1KeepsZero => run!(Quotient, Unrounded, ToE2m1KeepsZero),
         Goal::E2m1TiesToZero => run!(Quotient, Unrounded, ToE2m1TiesToZero),
         Goal::E2m1SignedZero => run!(Quotient, Unrounded, ToE2m1SignedZero),
         Goal::Integer { ratio, low, high, plus } => {

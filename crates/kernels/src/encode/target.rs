@@ -18,6 +18,9 @@ pub(super) struct ToE4m3;
 pub(super) struct ToE2m1;
 
 #[derive(Clone, Copy)]
+pub(super) struct ToE2m1KeepsZero;
+
+#[derive(Clone, Copy)]
 pub(super) struct ToE2m1TiesToZero;
 
 #[derive(Clone, Copy)]
@@ -45,6 +48,13 @@ impl Target for ToE2m1 {
     fn code(self, value: f32) -> u8 {
         // A zero of either sign becomes +0; a negative value rounded to zero keeps its sign.
         e2m1::encode(value + 0.0)
+    }
+}
+
+impl Target for ToE2m1KeepsZero {
+    #[inline(always)]
+    fn code(self, value: f32) -> u8 {
+        e2m1::encode(value)
     }
 }
 

@@ -29,6 +29,7 @@ const BYTES_AND_WORDS: &[Dtype] = &[Dtype::U8, Dtype::I8, Dtype::I32, Dtype::U32
 const INDICES: &[Dtype] = &[Dtype::I16, Dtype::U16, Dtype::I32, Dtype::I64];
 const WORDS: &[Dtype] = &[Dtype::I32, Dtype::U32];
 const CODES: &[Dtype] = &[Dtype::U8, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::F8E4M3, Dtype::F8E5M2];
+const FLOATS: &[Dtype] = &[Dtype::F32, Dtype::BF16, Dtype::F16];
 const VALUES: &[Dtype] = &[Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::I8];
 
 /// All layouts. If several match a tensor, the first one names the format.
@@ -42,6 +43,16 @@ static LAYOUTS: &[PackedLayout] = &[
         BYTES_AND_WORDS,
         &[".weight_scale", ".weight_scale_inv", ".scale", ".scales", ".lookup_table"],
     ),
+    with_companion("Nunchaku", ".qweight", &[Dtype::I8], &[".wscales", ".wtscale", ".wcscales", ".smooth_factor_orig"]),
+    with_companion(
+        "FP-Quant",
+        ".qweight",
+        BYTES,
+        &[".forward_hadamard_matrix", ".backward_hadamard_matrix", ".act_global_scale"],
+    ),
+    with_companion("FP-Quant", ".dqweight", FLOATS, &[".forward_hadamard_matrix", ".backward_hadamard_matrix"]),
+    with_companion("HIGGS", ".weight", &[Dtype::I16, Dtype::I32], &[".tables", ".tables2"]),
+    with_companion("SpQR", ".dense_weights", &[Dtype::I64, Dtype::U64], &[".row_offsets", ".col_vals", ".in_perm"]),
     with_companion("QuIP#", ".Qidxs", INDICES, &[".SU", ".SV"]),
     unique("Marlin 2:4", ".B_24", WORDS, &[".B_meta", ".s"]),
     with_companion("sparse-bitmask", ".compressed", VALUES, &[".row_offsets"]),
@@ -102,7 +113,7 @@ fn companion_confidence(suffix: &str) -> Confidence {
 
 /// Whether a suffix is a word that tensors of any model may have.
 fn is_common_word(suffix: &str) -> bool {
-    suffix.len() <= 3 || suffix == ".codes" || suffix == ".indices"
+    suffix.len() <= 3 || [".codes", ".indices", ".tables", ".tables2", ".in_perm", ".row_offsets"].contains(&suffix)
 }
 
 /// The layouts that may match a tensor, by the last bytes of its name.

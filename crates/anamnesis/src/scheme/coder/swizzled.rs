@@ -46,12 +46,35 @@ impl Swizzled {
         let row = |scale: u64| scale / self.cols.max(1) / Self::ROWS;
         row(plain.start)..row(plain.end.saturating_sub(1).max(plain.start)) + 1
     }
+
+    /// The window of the rows of tiles that hold a range of scales.
+    pub(crate) fn window(&self, plain: &Range<u64>) -> Window {
+        let rows = self.tile_rows(plain);
+        Window::between(self.part, rows.start * self.row_bytes()..rows.end * self.row_bytes())
+    }
+
+    /// Stores a range of whole rows of scales into the rows of tiles that hold it; padding is zero.
+    pub(crate) fn store(&self, plain: &Range<u64>, scales: &[u8], tiles: &mut [u8]) -> Result<()> {
+        let first = self.tile_rows(plain).start;
+        tiles.fill(0);
+        for (scale, at) in scales.iter().zip(plain.clone()) {
+            let place = self.place(at) - first * self.row_bytes();
+            *tiles.get_mut(place as usize).ok_or_else(|| mishandled("too few tiles"))? = *scale;
+        }
+        Ok(())
+    }
+
+    /// The byte of a scale.
+    fn place(&self, at: u64) -> u64 {
+        let (row, col) = (at / self.cols, at % self.cols);
+        let tile = row / Self::ROWS * self.row_bytes() + col / COLS * TILE_BYTES;
+        tile + row % 32 * 16 + row % Self::ROWS / 32 * COLS + col % COLS
+    }
 }
 
 impl Restore for Swizzled {
     fn windows(&self, plain: &Range<u64>, windows: &mut Vec<Window>) {
-        let rows = self.tile_rows(plain);
-        windows.push(Window::between(self.part, rows.start * self.row_bytes()..rows.end * self.row_bytes()));
+        windows.push(self.window(plain));
     }
 
     fn restore(&self, plain: &Range<u64>, inputs: &[&[u8]], out: &mut [u8], _: &mut Context) -> Result<()> {

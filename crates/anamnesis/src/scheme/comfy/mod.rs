@@ -20,7 +20,11 @@ mod float8;
 mod format;
 mod levels;
 mod low_rank;
+mod quantiser;
+mod scale_rules;
+mod tiled_encoder;
 mod weight;
 
 pub(crate) use claim::Comfy;
 pub(crate) use float8::Float8;
+pub(crate) use quantiser::ENCODINGS;
