@@ -5,7 +5,7 @@
 //! tensors of the same shape and storage share a pattern. Of several patterns that differ in nothing but their numbers,
 //! all but the largest are odd ones out.
 
-use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::contents::{ContentTensor, Contents};
@@ -43,31 +43,36 @@ impl Contents<'_> {
 
     /// Folds numbers.
     fn numbered(&self) -> Vec<Entry<'_>> {
-        let mut groups: HashMap<Alike<'_>, Vec<Numbered>> = HashMap::new();
-        let mut order = Vec::new();
-        for tensor in &self.tensors {
+        let mut items: Vec<(Alike<'_>, usize, Numbered)> = Vec::with_capacity(self.tensors.len());
+        for (place, tensor) in self.tensors.iter().enumerate() {
             let (template, numbers) = template(tensor.name, usize::MAX);
-            let key = (template, tensor.shape.as_deref(), tensor.kind);
-            let group = groups.entry(key).or_insert_with_key(|key| {
-                order.push(key.clone());
-                Vec::new()
-            });
-            group.push(Numbered::of(tensor, numbers));
+            items.push(((template, tensor.shape.as_deref(), tensor.kind), place, Numbered::of(tensor, numbers)));
         }
-        let mut largest: HashMap<&str, (usize, usize)> = HashMap::new();
-        for (place, key) in order.iter().enumerate() {
-            let size = groups.get(key).map_or(0, Vec::len);
-            let best = largest.entry(&key.0).or_insert((size, place));
-            if size > best.0 {
-                *best = (size, place);
+        items.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+        // Groups of tensors that share a template are neighbours.
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for (alike, place, numbered) in items {
+            match groups.last_mut() {
+                Some(group) if group.alike == alike => group.tensors.push(numbered),
+                _ => groups.push(Group { alike, first: place, tensors: vec![numbered], is_odd: false }),
             }
         }
+        for same in groups.chunk_by_mut(|a, b| a.alike.0 == b.alike.0) {
+            let largest = same.iter().enumerate().max_by_key(|(_, group)| (group.tensors.len(), Reverse(group.first)));
+            let largest = largest.map(|(place, _)| place);
+            same.iter_mut().enumerate().for_each(|(place, group)| group.is_odd = Some(place) != largest);
+        }
+        groups.sort_unstable_by_key(|group| group.first);
         let mut entries = Vec::new();
-        for (place, key) in order.iter().enumerate() {
-            let is_odd = largest.get(key.0.as_str()).is_some_and(|(_, best)| *best != place);
-            for folded in fold_numbers(groups.remove(key).unwrap_or_default()) {
-                let pieces = filled(&key.0, &folded.ranges).into_iter().map(Cow::Owned).collect();
-                entries.push(Entry { pieces, shape: key.1, kind: key.2, is_odd, sum: folded.sum });
+        for Group { alike: (template, shape, kind), tensors, is_odd, .. } in groups {
+            for folded in fold_numbers(tensors) {
+                entries.push(Entry {
+                    pattern: filled(&template, &folded.ranges),
+                    shape,
+                    kind,
+                    is_odd,
+                    sum: folded.sum,
+                });
             }
         }
         entries
@@ -93,12 +98,12 @@ impl Contents<'_> {
             let of_kinds = group.values().flat_map(|(_, kinds)| kinds);
             of_kinds.for_each(|(kind, bytes)| *kinds.entry(*kind).or_default() += bytes);
             let mut kinds: Vec<(usize, u64)> = kinds.into_iter().collect();
-            kinds.sort_by_key(|(kind, bytes)| (std::cmp::Reverse(*bytes), *kind));
+            kinds.sort_by_key(|(kind, bytes)| (Reverse(*bytes), *kind));
             let kinds: Vec<usize> = kinds.into_iter().map(|(kind, _)| kind).collect();
             let numbered = group.into_iter().map(|(numbers, (sum, _))| Numbered { numbers, ranges: Vec::new(), sum });
             for entry in fold_numbers(numbered.collect()) {
                 folded.push(FoldedTensors {
-                    pattern: filled(&template, &entry.ranges).join("."),
+                    pattern: filled(&template, &entry.ranges),
                     shape: None,
                     kinds: kinds.clone(),
                     tensors: entry.sum.tensors,
@@ -240,19 +245,28 @@ fn number(piece: &str) -> Option<u64> {
 }
 
 /// A template with ranges in place of numbers; the last range comes first.
-fn filled(template: &str, ranges: &[String]) -> Vec<String> {
+fn filled(template: &str, ranges: &[String]) -> String {
     let mut ranges = ranges.iter().rev();
     let fill = |piece: &str| match piece {
         NUMBER => ranges.next().cloned().unwrap_or_else(|| piece.to_owned()),
         piece => piece.to_owned(),
     };
-    template.split('.').map(fill).collect()
+    template.split('.').map(fill).collect::<Vec<_>>().join(".")
 }
 
-/// A pattern in pieces.
-#[derive(Debug, Clone)]
+/// Tensors with the same template, shape and kind of storage.
+struct Group<'a> {
+    alike: Alike<'a>,
+    /// The place of the first.
+    first: usize,
+    tensors: Vec<Numbered>,
+    is_odd: bool,
+}
+
+/// A pattern with its tensors.
+#[derive(Debug)]
 struct Entry<'a> {
-    pieces: Vec<Cow<'a, str>>,
+    pattern: String,
     shape: Option<&'a [usize]>,
     kind: usize,
     is_odd: bool,
@@ -261,26 +275,29 @@ struct Entry<'a> {
 
 /// Alternatives in one pair of braces.
 const ALTERNATIVES_SHOWN: usize = 8;
+/// Patterns up to which they are joined; more are names without order.
+const MAX_JOINED: usize = 20_000;
 
 /// Joins patterns that differ in one piece, from the last position to the first.
 fn joined(mut entries: Vec<Entry<'_>>) -> Vec<FoldedTensors> {
-    let positions = entries.iter().map(|entry| entry.pieces.len()).max().unwrap_or(0).min(MAX_POSITIONS);
+    let positions = entries.iter().map(|entry| entry.pattern.split('.').count()).max().unwrap_or(0);
+    let positions = if entries.len() > MAX_JOINED { 0 } else { positions.min(MAX_POSITIONS) };
     for from_end in 0..positions {
         let mut places: HashMap<_, usize> = HashMap::new();
         let mut groups: Vec<(Entry<'_>, Vec<String>)> = Vec::new();
         for entry in entries {
-            let Some(place) = entry.pieces.len().checked_sub(from_end + 1) else {
+            // The text before, inside and after the piece.
+            let Some((front, piece, back)) = piece_from_end(&entry.pattern, from_end) else {
                 groups.push((entry, Vec::new()));
                 continue;
             };
-            let mut rest = entry.pieces.clone();
-            let piece = rest.remove(place).into_owned();
             // Numbers are folded already.
             if piece.starts_with('[') || piece.starts_with(|first: char| first.is_ascii_digit()) {
                 groups.push((entry, Vec::new()));
                 continue;
             }
-            let key = (rest, place, entry.shape, entry.kind, entry.is_odd, entry.sum.tensors);
+            let key = (front.to_owned(), back.to_owned(), entry.shape, entry.kind, entry.is_odd, entry.sum.tensors);
+            let piece = piece.to_owned();
             match places.get(&key).and_then(|&group| groups.get_mut(group)) {
                 Some((whole, alternatives)) if alternatives.len() < ALTERNATIVES_SHOWN => {
                     whole.sum.add(&entry.sum);
@@ -296,17 +313,16 @@ fn joined(mut entries: Vec<Entry<'_>>) -> Vec<FoldedTensors> {
             .into_iter()
             .map(|(mut entry, alternatives)| {
                 if alternatives.len() > 1
-                    && let Some(place) = entry.pieces.len().checked_sub(from_end + 1)
-                    && let Some(piece) = entry.pieces.get_mut(place)
+                    && let Some((front, _, back)) = piece_from_end(&entry.pattern, from_end)
                 {
-                    *piece = Cow::Owned(braces(&alternatives));
+                    entry.pattern = format!("{front}{}{back}", braces(&alternatives));
                 }
                 entry
             })
             .collect();
     }
     let folded = |entry: Entry<'_>| FoldedTensors {
-        pattern: entry.pieces.join("."),
+        pattern: entry.pattern,
         shape: entry.shape.map(<[usize]>::to_vec),
         kinds: vec![entry.kind],
         tensors: entry.sum.tensors,
@@ -315,6 +331,16 @@ fn joined(mut entries: Vec<Entry<'_>>) -> Vec<FoldedTensors> {
         is_odd: entry.is_odd,
     };
     entries.into_iter().map(folded).collect()
+}
+
+/// A piece by its place from the end, with the text before and after it.
+fn piece_from_end(pattern: &str, from_end: usize) -> Option<(&str, &str, &str)> {
+    let mut end = pattern.len();
+    for _ in 0..from_end {
+        end = pattern.get(..end)?.rfind('.')?;
+    }
+    let start = pattern.get(..end)?.rfind('.').map_or(0, |dot| dot + 1);
+    Some((pattern.get(..start)?, pattern.get(start..end)?, pattern.get(end..)?))
 }
 
 /// Positions of names, from the end, where patterns are joined.
@@ -356,6 +382,8 @@ fn braces(alternatives: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::super::contents::StorageKind;
     use super::*;
     use crate::catalog::Dtype;

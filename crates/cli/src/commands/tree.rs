@@ -24,26 +24,27 @@ pub(super) fn run(args: &TreeArgs, printer: &Printer) -> Result<(), Failure> {
     let mut folded = contents.folded(depth);
     sort(&mut folded, args.sort);
     let (odd, regular): (Vec<_>, Vec<_>) = folded.iter().partition(|entry| entry.is_odd);
-    if !printer.is_json() {
-        print(&contents, &regular, depth.is_none(), args.sort, printer)?;
-        if !odd.is_empty() {
-            printer.text("\nOdd ones out: the same names, in other layers")?;
-            print(&contents, &odd, true, args.sort, printer)?;
-        }
-        let tensors = counted(contents.tensors.len(), "tensor");
-        let values = contents.values().map_or_else(String::new, |values| format!(", {} values", size::count(values)));
-        printer.text(format_args!("\n{tensors}{values}, {}", size(contents.bytes())))?;
+    if printer.is_json() {
+        return printer.document("tree", document(args, &contents, &folded));
     }
-    printer.document(
-        "tree",
-        json!({
-            "path": args.input.path.to_string_lossy(),
-            "tensor_count": contents.tensors.len(),
-            "bytes": contents.bytes(),
-            "values": contents.values(),
-            "entries": folded.iter().map(|entry| document(&contents, entry)).collect::<Value>(),
-        }),
-    )
+    print(&contents, &regular, depth.is_none(), args.sort, printer)?;
+    if !odd.is_empty() {
+        printer.text("\nOdd ones out: the same names, in other layers")?;
+        print(&contents, &odd, true, args.sort, printer)?;
+    }
+    let tensors = counted(contents.tensors.len(), "tensor");
+    let values = contents.values().map_or_else(String::new, |values| format!(", {} values", size::count(values)));
+    printer.text(format_args!("\n{tensors}{values}, {}", size(contents.bytes())))
+}
+
+fn document(args: &TreeArgs, contents: &Contents<'_>, folded: &[FoldedTensors]) -> Value {
+    json!({
+        "path": args.input.path.to_string_lossy(),
+        "tensor_count": contents.tensors.len(),
+        "bytes": contents.bytes(),
+        "values": contents.values(),
+        "entries": folded.iter().map(|entry| entry_document(contents, entry)).collect::<Value>(),
+    })
 }
 
 fn sort(folded: &mut [FoldedTensors], order: TreeOrder) {
@@ -173,7 +174,7 @@ fn kinds<'a>(contents: &'a Contents<'_>, entry: &FoldedTensors) -> Vec<&'a str> 
     entry.kinds.iter().filter_map(|&kind| contents.kinds.get(kind)).map(|kind| kind.name.as_str()).collect()
 }
 
-fn document(contents: &Contents<'_>, entry: &FoldedTensors) -> Value {
+fn entry_document(contents: &Contents<'_>, entry: &FoldedTensors) -> Value {
     json!({
         "pattern": entry.pattern,
         "shape": entry.shape,

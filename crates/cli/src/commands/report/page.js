@@ -79,7 +79,7 @@
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
     const text = Number(value.toPrecision(meta.digits));
     const large = Math.abs(text) >= 1e5 || (text !== 0 && Math.abs(text) < 1e-3);
-    return (large ? text.toExponential() : String(text)).replace("-", "−");
+    return (large ? text.toExponential() : String(text)).replaceAll("-", "−");
   };
   const decibels = (value) => (Number.isNaN(value) ? "" : value === Infinity ? "exact" : `${value.toFixed(1)} dB`);
 
@@ -102,7 +102,9 @@
   const bars = (rows) => {
     const box = make("div", "bars");
     for (const { label, share, value, colour, act } of rows) {
-      const cell = make(act ? "button" : "span", "label", label);
+      const cell = make(act ? "button" : "span", "label");
+      // Long names break after a dot.
+      label.split(/(?<=\.)/).forEach((piece, place) => cell.append(...(place ? [make("wbr"), piece] : [piece])));
       if (act) {
         cell.type = "button";
         cell.addEventListener("click", act);
@@ -127,7 +129,21 @@
       value: `${((kind.bytes / whole) * 100).toFixed(1)} %  ·  ${size(kind.bytes)}`,
       colour: kindColour(place),
     });
-    element("kinds").replaceChildren(make("h3", "", "Stored as"), bars(meta.kinds.map(row)));
+    const box = element("kinds");
+    box.replaceChildren(make("h3", "", "Stored as"), bars(meta.kinds.slice(0, 12).map(row)));
+    const largest = [];
+    for (let index = 0; index < count; index++) {
+      let place = largest.length;
+      while (place > 0 && columns.bytes[largest[place - 1]] < columns.bytes[index]) place--;
+      if (place < 6) largest.splice(place, 0, index);
+      if (largest.length > 6) largest.pop();
+    }
+    const most = columns.bytes[largest[0]] || 1;
+    const tensor = (index) => ({
+      label: names[index], share: columns.bytes[index] / most, value: size(columns.bytes[index]),
+      colour: kindColour(columns.kind[index]), act: () => reveal(index),
+    });
+    if (largest.length) box.append(make("h3", "", "Largest tensors"), bars(largest.map(tensor)));
   };
 
   // ---- treemap ----------------------------------------------------------------------------------------------------
@@ -220,7 +236,10 @@
       if (tile.w < 2 || tile.h < 2) return;
       const button = make("button", "");
       button.type = "button";
-      Object.assign(button.style, { left: `${tile.x}px`, top: `${tile.y}px`, width: `${tile.w}px`, height: `${tile.h}px` });
+      const [across, down] = [100 / box.clientWidth, 100 / box.clientHeight];
+      Object.assign(button.style, {
+        left: `${tile.x * across}%`, top: `${tile.y * down}%`, width: `${tile.w * across}%`, height: `${tile.h * down}%`,
+      });
       const kind = [...child.kinds].sort((a, b) => b[1] - a[1])[0][0];
       button.style.background = kindColour(kind);
       const name = child.path.slice(path.length).join(".");
@@ -516,7 +535,7 @@
     const longest = names.reduce((most, name) => Math.max(most, name.length), 8);
     const others = fields.reduce((sum, field) => sum + field.width, 0);
     const room = element("grid").clientWidth - others - 2;
-    fields[0].width = Math.max(Math.min(longest * 7.6 + 20, Math.max(room, 230)), 120, Math.min(room, 560));
+    fields[0].width = Math.max(Math.min(longest * 7.6 + 20, Math.max(room, 300)), 120, Math.min(room, 560));
     const head = element("head");
     head.replaceChildren();
     for (const field of fields) {
@@ -536,12 +555,10 @@
     }
   };
 
-  // A name in the room there is; its end says more than its middle.
+  // A name in the room there is; its end says more than its start.
   const fitted = (name, width) => {
     const most = Math.floor((width - 16) / 7.6);
-    if (name.length <= most) return name;
-    const tail = Math.ceil((most - 1) * 0.7);
-    return `${name.slice(0, most - 1 - tail)}…${name.slice(-tail)}`;
+    return name.length <= most ? name : `…${name.slice(1 - most)}`;
   };
 
   const sort = () => {
