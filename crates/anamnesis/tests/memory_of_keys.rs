@@ -50,8 +50,9 @@ unsafe impl GlobalAlloc for Limited {
 #[global_allocator]
 static ALLOCATOR: Limited = Limited;
 
-fn cases() -> Vec<String> {
-    let entries = std::fs::read_dir(fixture("architectures")).unwrap();
+/// The cases of a folder of fixtures.
+fn cases(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(fixture(folder)).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut cases: Vec<_> = names.filter_map(|name| Some(name.strip_suffix(".expected.gguf")?.to_owned())).collect();
     cases.sort();
@@ -118,19 +119,27 @@ const SIZES: [&str; 19] = [
 ];
 
 fn configurations(number: &mut usize, faults: &mut Vec<String>) {
-    for case in cases() {
-        let source = fixture("architectures").join(&case);
+    let both = ["architectures", "one_way"].into_iter();
+    for (parent, case) in both.flat_map(|parent| cases(parent).into_iter().map(move |case| (parent, case))) {
+        let source = fixture(parent).join(&case);
         let config: Value = serde_json::from_slice(&std::fs::read(source.join("config.json")).unwrap()).unwrap();
         let folder = Folder::new();
-        for name in ["model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
-            folder.write(name, std::fs::read(source.join(name)).unwrap());
+        for entry in std::fs::read_dir(&source).unwrap() {
+            let entry = entry.unwrap();
+            // The pooling of sentence encoders is in a folder of its own.
+            if entry.path().is_dir() || entry.file_name() == "modules.json" {
+                continue;
+            }
+            folder.write(entry.file_name().to_str().unwrap(), std::fs::read(entry.path()).unwrap());
         }
         folder.write("config.json", config.to_string());
         assert_eq!(timed(&case, || to_gguf(&folder.path(""))), None, "{case}");
         let mut places = Vec::new();
         numbers(&config, "", &mut places);
-        // Members about quantised weights are checked by the schemes.
-        places.retain(|place| !place.starts_with("/quantization_config"));
+        // Members about quantised weights are checked by the schemes; those of vision towers are not read.
+        let is_unused =
+            |place: &String| ["/quantization_config", "/vision_config"].iter().any(|part| place.starts_with(part));
+        places.retain(|place| !is_unused(place));
         for place in places {
             for value in hostile().into_iter().filter(|_| is_tried(number)) {
                 let mut other = config.clone();
@@ -158,7 +167,7 @@ const FOLLOWING: [(&str, &str); 3] = [
 ];
 
 fn metadata(number: &mut usize, faults: &mut Vec<String>) {
-    for case in cases() {
+    for case in cases("architectures") {
         let path = fixture("architectures").join(format!("{case}.expected.gguf"));
         let checkpoint = Checkpoint::open(path, &ParseLimits::default()).unwrap();
         let is_number =

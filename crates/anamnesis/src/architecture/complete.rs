@@ -51,7 +51,7 @@ impl Architecture {
         if tensors.side == Side::Checkpoint && own < layers && tensors.layers() == own {
             layers = own;
         }
-        tensors.check_layers(self.name, layers)?;
+        tensors.check_layers(self.name, config.key_of(LAYER_KEYS), layers)?;
         let mut seen = BTreeSet::new();
         for rule in self.rules().filter(|rule| {
             !rule.is_left_out && seen.insert((rule.is_in_layer, rule.stack.map(|stack| stack.gguf), rule.gguf))
@@ -83,13 +83,13 @@ impl Tensors<'_> {
     }
 
     /// Refuses a layer count that differs from the tensors.
-    pub(super) fn check_layers(&self, architecture: &str, layers: u64) -> Result<()> {
+    pub(super) fn check_layers(&self, architecture: &str, key: &str, layers: u64) -> Result<()> {
         let stored = self.layers();
         if stored == layers || stored < layers && !self.is_whole {
             return Ok(());
         }
         let key = match self.side {
-            Side::Checkpoint => quoted("num_hidden_layers"),
+            Side::Checkpoint => quoted(key),
             Side::Gguf => quoted(&format!("{architecture}.block_count")),
         };
         Err(AnamnesisError::parse(format!("{key} says that there are {layers} layers, there are tensors of {stored}")))

@@ -34,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) vocabulary: Option<u64>,
     /// The number of layers for multi-token prediction, after the others.
     pub(crate) nextn_layers: u64,
+    /// Whether layers for multi-token prediction are left out.
+    pub(crate) is_without_mtp: bool,
 }
 
 /// The name of the class that a configuration is for.
@@ -78,7 +80,8 @@ impl Config {
             };
             values.insert((*key).to_owned(), value);
         }
-        let mut config = Self { rope: Rope::of(&values)?, values, vocabulary: None, nextn_layers: 0 };
+        let mut config =
+            Self { rope: Rope::of(&values)?, values, vocabulary: None, nextn_layers: 0, is_without_mtp: false };
         for (key, default) in defaults {
             let value = match default {
                 _ if config.get(key).is_some() => None,
@@ -93,18 +96,23 @@ impl Config {
         Ok(config)
     }
 
-    /// A value that is not `null`. A dot separates the key of an object and a key in it.
+    /// A value that is not `null`. Dots separate the keys of objects and those in them.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
-        let value = match key.split_once('.') {
-            Some((outer, inner)) => self.values.get(outer)?.get(inner),
-            None => self.values.get(key),
-        };
+        let mut keys = key.split('.');
+        let outer = self.values.get(keys.next()?);
+        let value = keys.fold(outer, |value, key| value?.get(key));
         value.filter(|value| !value.is_null())
     }
 
     /// The number of layers, without those for multi-token prediction.
     pub(crate) fn layers(&self) -> Result<u64> {
-        self.count(LAYER_KEYS)?.ok_or_else(|| missing("num_hidden_layers"))
+        self.count(LAYER_KEYS)?.ok_or_else(|| missing(self.key_of(LAYER_KEYS)))
+    }
+
+    /// Which of several keys for the same the configuration has, even without a value; the first, if it has none.
+    pub(crate) fn key_of<'a>(&self, keys: &[&'a str]) -> &'a str {
+        let own = keys.iter().find(|key| self.values.contains_key(**key));
+        own.or(keys.first()).copied().unwrap_or("")
     }
 
     /// The number of layers, with those for multi-token prediction.

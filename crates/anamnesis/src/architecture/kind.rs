@@ -246,6 +246,13 @@ impl Architecture {
         Ok(config)
     }
 
+    /// The same without layers for multi-token prediction.
+    pub(crate) fn config_without_mtp(&self, raw: &Map<String, Value>) -> Result<Config> {
+        let mut config = Config::new(raw, &self.defaults(raw))?;
+        config.is_without_mtp = true;
+        Ok(config)
+    }
+
     /// A configuration with only those defaults of its class that follow from other keys.
     pub(crate) fn config_without_constants(&self, raw: &Map<String, Value>) -> Result<Config> {
         let mut defaults = self.defaults(raw);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::change::{self, Change, Reshaped};
 use super::complete::{Found, Side, Tensors};
 use super::config::Config;
+use super::key::LAYER_KEYS;
 use super::kind::{Architecture, Head};
 use super::names::{self, Captures};
 use super::need::Presence;
@@ -125,6 +126,8 @@ impl Architecture {
     }
 }
 
+/// The prefix of tensors for multi-token prediction that belong to no layer.
+const PREDICTION_PREFIX: &str = "mtp";
 /// The tensor that only layers for multi-token prediction have.
 const PREDICTION: &str = "eh_proj.weight";
 
@@ -143,6 +146,13 @@ impl Mapper<'_> {
     /// Maps one tensor; false if no rule matches.
     fn tensor(&mut self, place: usize, name: &str, layers: u64) -> Result<bool> {
         let of = self.of;
+        if self.config.is_without_mtp {
+            let is_further = names::in_layer(of.layer_prefix, name).is_some_and(|(layer, _)| layer >= layers);
+            if is_further || name.starts_with(PREDICTION_PREFIX) {
+                self.left_out.push(name.to_owned());
+                return Ok(true);
+            }
+        }
         let fits = |(index, rule): (usize, &'static Rule)| {
             let (layer, captures) = rule.of_hf(of.layer_prefix, name)?;
             Some((index, rule, layer, captures))
@@ -165,7 +175,7 @@ impl Mapper<'_> {
             let layers = rule.layers(self.config, layers)?;
             if let Some(layer) = layer.filter(|layer| *layer >= layers) {
                 if !self.is_prediction(layer) {
-                    let key = quoted("num_hidden_layers");
+                    let key = quoted(self.config.key_of(LAYER_KEYS));
                     let why = format!("it is of layer {layer}, config.json says there are {layers} ({key})");
                     return Err(AnamnesisError::parse(why));
                 }

@@ -53,7 +53,8 @@ impl Need {
 
 /// The keys that decide which layers have experts, in checkpoints and in GGUF.
 const OF_EXPERTS: &str = "num_local_experts, num_experts, n_routed_experts or expert_count, first_k_dense_replace or \
-                          leading_dense_block_count, mlp_only_layers, decoder_sparse_step, moe_layer_freq";
+                          leading_dense_block_count, mlp_only_layers, decoder_sparse_step, moe_layer_freq, \
+                          num_dense_layers, moe_num_experts, moe_num_primary_experts, mlp_layer_types";
 
 /// The presence of a tensor by a flag; without the flag it is optional.
 pub(crate) fn flagged(config: &Config, key: &str) -> Result<Presence> {

@@ -71,7 +71,13 @@ impl Rope {
 
     /// `rope_theta`: the base of the frequencies.
     pub(crate) fn theta(&self) -> Result<Option<f64>> {
-        self.real("rope_theta")
+        match self.get("rope_theta") {
+            // One of every layer: the first has full attention.
+            Some(Value::Array(bases)) if bases.len() > 1 => {
+                Ok(self.reals("rope_theta")?.and_then(|all| all.first().copied()))
+            }
+            _ => self.real("rope_theta"),
+        }
     }
 
     /// A parameter of sliding-window layers, if they have their own.

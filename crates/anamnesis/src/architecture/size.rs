@@ -91,7 +91,7 @@ pub(crate) const ONE: Size = size(|_| Ok(1), "", "");
 
 /// The first of these keys that has a value; one is required.
 pub(crate) fn first(config: &Config, names: &[&str]) -> Result<u64> {
-    config.count(names)?.ok_or_else(|| missing(names.first().copied().unwrap_or("")))
+    config.count(names)?.ok_or_else(|| missing(config.key_of(names)))
 }
 
 /// The number of attention heads.

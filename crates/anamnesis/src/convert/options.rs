@@ -38,6 +38,11 @@ pub struct ConvertOptions {
     pub output_dtype: Option<Dtype>,
     /// Whether a checkpoint converted to GGUF keeps its tensor names instead of getting those of llama.cpp.
     pub keep_names: bool,
+    /// A model class of transformers whose names and keys a checkpoint converted to GGUF gets, whatever class its
+    /// configuration names: for fine-tuned models with a class of their own.
+    pub like: Option<String>,
+    /// Whether a checkpoint converted to GGUF loses its layers for multi-token prediction.
+    pub without_mtp: bool,
     /// How a GGUF model is split into files.
     pub split: Split,
     /// Which tensors are cast to the output type.
@@ -141,6 +146,20 @@ impl ConvertOptions {
     #[must_use]
     pub const fn with_keep_names(mut self, keep: bool) -> Self {
         self.keep_names = keep;
+        self
+    }
+
+    /// Sets the model class that a checkpoint converted to GGUF is taken for.
+    #[must_use]
+    pub fn with_like(mut self, class: impl Into<String>) -> Self {
+        self.like = Some(class.into());
+        self
+    }
+
+    /// Sets whether a checkpoint converted to GGUF loses its layers for multi-token prediction.
+    #[must_use]
+    pub const fn with_without_mtp(mut self, without: bool) -> Self {
+        self.without_mtp = without;
         self
     }
 

@@ -100,6 +100,47 @@ fn every_checkpoint_becomes_what_the_converter_makes_of_it() {
     }
 }
 
+/// The cases of architectures that are converted to GGUF only.
+fn one_way_cases() -> Vec<String> {
+    let entries = std::fs::read_dir(fixture("one_way")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut cases: Vec<_> = names.filter_map(|name| Some(name.strip_suffix(".expected.gguf")?.to_owned())).collect();
+    cases.sort();
+    assert!(cases.len() >= 12, "{cases:?}");
+    cases
+}
+
+/// The keys of the vocabulary, sorted.
+fn vocabulary(checkpoint: &Checkpoint) -> BTreeMap<String, String> {
+    // The template of RWKV is a file of llama.cpp, or else its name.
+    let is_included = |key: &str| key.starts_with("tokenizer.") && key != "tokenizer.chat_template";
+    let entries = checkpoint.metadata().unwrap().into_iter().filter(|(key, _)| is_included(key));
+    entries.map(|(key, value)| (key, format!("{value:?}"))).collect()
+}
+
+#[test]
+fn architectures_without_a_way_back_become_what_the_converter_makes_of_them() {
+    for case in one_way_cases() {
+        let (from, wanted) = (fixture("one_way").join(&case), fixture("one_way").join(format!("{case}.expected.gguf")));
+        let plan = open(from).plan_convert(ConvertTarget::Gguf, &options("")).unwrap();
+        let made = Checkpoint::from_bytes(plan.to_bytes(|_| {}).unwrap().0, &ParseLimits::default()).unwrap();
+        let wanted = open(wanted);
+        assert_same(&case, &made, &wanted);
+        assert_eq!(vocabulary(&made), vocabulary(&wanted), "{case}");
+        let back = wanted.plan_convert_directory(ConvertTarget::Hf, &ConvertOptions::new(), &DirectoryOptions::new());
+        assert!(matches!(back, Err(AnamnesisError::UnsupportedModel { .. })), "{case}");
+    }
+}
+
+#[test]
+fn a_class_of_its_own_converts_like_the_one_it_is_derived_from() {
+    let modified = ModifiedCase::of("llama3").configured("architectures", json!(["OurLlamaForCausalLM"]));
+    assert_contains(&modified.refused(), &["`OurLlamaForCausalLM`"]);
+    modified.planned(&ConvertOptions::new().with_like("LlamaForCausalLM")).unwrap();
+    let error = modified.planned(&ConvertOptions::new().with_like("NoSuchForCausalLM")).unwrap_err();
+    assert_contains(&error.to_string(), &["`NoSuchForCausalLM`"]);
+}
+
 #[test]
 fn a_single_model_file_is_treated_like_its_directory() {
     let options = options("llama3");

@@ -290,6 +290,12 @@ pub(crate) struct ConvertArgs {
     /// From a model directory to GGUF: keep the tensor names, which llama.cpp does not load
     #[arg(long, help_heading = GGUF)]
     pub(crate) keep_names: bool,
+    /// From a model directory to GGUF: treat it as this model class, whatever config.json names
+    #[arg(long, value_name = "CLASS", conflicts_with = "keep_names", help_heading = GGUF)]
+    pub(crate) like: Option<String>,
+    /// From a model directory to GGUF: leave out layers for multi-token prediction
+    #[arg(long, conflicts_with = "keep_names", help_heading = GGUF)]
+    pub(crate) no_mtp: bool,
     /// GGUF metadata, as a JSON object
     #[arg(long, value_name = "FILE", help_heading = GGUF)]
     pub(crate) gguf_metadata: Option<PathBuf>,

@@ -1,6 +1,6 @@
 //! `formats`: lists the supported formats, schemes, targets and types.
 
-use anamnesis::{BlockType, ConvertTarget, Format};
+use anamnesis::{Architecture, BlockType, ConvertTarget, Format};
 use serde_json::json;
 
 use crate::exit::Failure;
@@ -23,6 +23,7 @@ pub(super) fn run(printer: &Printer) -> Result<(), Failure> {
         ("Recognised and refused", wrapped(&mut anamnesis::refused_schemes())),
         ("Written: amn convert --to, amn forget --to", targets().render(page)),
         ("Types of decoded weights", decoded_types().join("  ")),
+        ("Model classes that amn convert --to gguf names like llama.cpp", wrapped(&mut classes().into_iter())),
     ];
     for (index, (title, text)) in sections.iter().enumerate() {
         let gap = if index == 0 { "" } else { "\n" };
@@ -74,6 +75,14 @@ fn decoded_types() -> Vec<String> {
     anamnesis::decoded_types().iter().map(|dtype| dtype.to_string().to_ascii_lowercase()).collect()
 }
 
+/// The model classes of transformers that are known, sorted.
+fn classes() -> Vec<&'static str> {
+    let mut classes: Vec<_> = Architecture::all().flat_map(Architecture::classes).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    classes
+}
+
 /// Names, wrapped.
 fn wrapped(names: &mut dyn Iterator<Item = &'static str>, columns: usize) -> String {
     let mut lines = vec![String::new()];
@@ -118,5 +127,6 @@ fn document() -> serde_json::Value {
         "refused": anamnesis::refused_schemes().collect::<Vec<_>>(),
         "targets": targets.collect::<Vec<_>>(),
         "decoded_types": decoded_types(),
+        "model_classes": classes(),
     })
 }

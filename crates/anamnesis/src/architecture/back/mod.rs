@@ -70,7 +70,7 @@ fn checked(
     let found = Tensors { side: Side::Gguf, found, is_whole };
     // Before anything is allocated per layer.
     found.check_sizes()?;
-    found.check_layers(architecture.name, layers)?;
+    found.check_layers(architecture.name, "", layers)?;
     let config = config::restored(architecture, gguf)?;
     let read = architecture.config(&config)?;
     architecture.check_complete(&found, &read)?;

@@ -99,7 +99,6 @@ pub(crate) enum VocabularyKind {
     /// `tokenizer.jsonl` of PLaMo.
     Plamo,
     /// SentencePiece in `tokenizer.json` with its merges.
-    #[expect(dead_code, reason = "no architecture of the table has it yet")]
     Gemma4,
     /// None.
     #[expect(dead_code, reason = "no architecture of the table has it yet")]

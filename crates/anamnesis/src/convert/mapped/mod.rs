@@ -62,9 +62,12 @@ impl Checkpoint {
         let files = Directory::new(directory, &self.limits);
         let Some(text) = files.read("config.json")? else { return Ok(None) };
         let Ok(Value::Object(mut raw)) = json::from_slice(&text) else { return Ok(None) };
+        if let Some(class) = &options.like {
+            raw.insert("architectures".to_owned(), Value::from(vec![class.as_str()]));
+        }
         let architecture = match Architecture::of_config(&raw) {
             // A single file need not belong to the configuration in its folder, so an unknown architecture is no error.
-            Err(_) if self.directory().is_none() => None,
+            Err(_) if self.directory().is_none() && options.like.is_none() => None,
             known => known?,
         };
         let Some(architecture) = architecture else { return Ok(None) };
@@ -121,7 +124,10 @@ impl Model<'_> {
         let files = Directory::new(&self.directory, &checkpoint.limits);
         self.architecture.check_kind(&files, &self.raw)?;
         let (named, is_whole) = (selected.named(), selected.left_out == 0);
-        let mut config = self.architecture.config_of(&self.raw, named.iter().map(|named| named.name))?;
+        let mut config = match options.without_mtp {
+            true => self.architecture.config_without_mtp(&self.raw)?,
+            false => self.architecture.config_of(&self.raw, named.iter().map(|named| named.name))?,
+        };
         if is_whole {
             self.architecture.check_vocabulary(&named, &config)?;
         }

@@ -46,6 +46,8 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
         options.output_dtype = to::matrix_type(dtype, target)?;
     }
     options.keep_names = args.keep_names;
+    options.like.clone_from(&args.like);
+    options.without_mtp = args.no_mtp;
     if args.cast.is_some() {
         options = options.with_cast(Cast::All);
     }
@@ -76,6 +78,8 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
 fn refuse_inapplicable(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Failure> {
     let gguf = [
         (args.keep_names, "--keep-names"),
+        (args.like.is_some(), "--like"),
+        (args.no_mtp, "--no-mtp"),
         (args.gguf_metadata.is_some(), "--gguf-metadata"),
         (!args.gguf_kv.is_empty(), "--gguf-kv"),
         (!args.gguf_remove_kv.is_empty(), "--gguf-remove-kv"),
