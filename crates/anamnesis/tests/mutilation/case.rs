@@ -45,6 +45,8 @@ impl Case {
             let float = ["F32", "F16", "BF16"].contains(&stored.tensor.dtype.as_str());
             float
                 && !weights.contains_key(&stored.name)
+                // Companions of VPTQ.
+                && !["centroids.weight", "weight_bias"].iter().any(|end| stored.name.ends_with(end))
                 && (stored.name.ends_with("bias") || stored.name.ends_with(".weight"))
         };
         let plain: BTreeMap<_, _> = subject

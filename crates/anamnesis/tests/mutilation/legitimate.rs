@@ -31,6 +31,7 @@ const GAPS: &str = "where codes take as many words with gaps and without, only t
 const CACHE: &str = "a scale of a cache stands beside no weight, and under another name is data of its module";
 const LAYER: &str =
     "only the class in the configuration determines whether a BitNet layer divides by its scale or multiplies";
+const TABLE: &str = "a table of centroids under another name is data of its module";
 const GEMMA_BITS: &str =
     "how many bits a weight of Gemma has is nowhere but in the configuration, and bytes hold codes of any";
 const SCALE_RULE: &str = "the rule of the scales of Four Over Six is nowhere but in the configuration";
@@ -42,7 +43,7 @@ pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &
     // A part can pass as plain data only under a name that models use too.
     let covers = |reason: &&'static str| match verdict {
         Verdict::Wrong(_) | Verdict::Lost(_) => *reason != CACHE,
-        Verdict::Orphan(_) => [LONE, NORM, BIAS, AMONG_OTHERS, CACHE].contains(reason),
+        Verdict::Orphan(_) => [LONE, NORM, BIAS, AMONG_OTHERS, CACHE, TABLE].contains(reason),
         Verdict::Correct | Verdict::Refused(_) | Verdict::Panicked => false,
     };
     // A case without a configuration has none in any surroundings.
@@ -157,7 +158,10 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
         {
             Some(LONE)
         }
-        "duplicate" if becomes("a dot less ") && end_of(&mutation.part).len() == 1 => Some(LONE),
+        "duplicate" if becomes("a dot less ") && end_of(&mutation.part).len() <= 2 => Some(LONE),
+        "duplicate" if mutation.part.ends_with("centroids.weight") && stays_in_module(mutation) => Some(TABLE),
+        // A word of a longer part name.
+        "duplicate" if becomes("no prefix ") && mutation.part.contains(".meta.") => Some(LONE),
         _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
         "rename" if !place.configured && !place.twin && case.parts().any(|part| part.tensor.dtype == "I8") => {
             Some(INTEGERS)

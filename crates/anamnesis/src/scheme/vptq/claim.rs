@@ -36,8 +36,8 @@ impl Scheme for Vptq {
     fn part_names(&self) -> Vec<PartName> {
         let confidence = |suffix: &str| match suffix {
             ".weight_bias" => Confidence::Certain,
-            // Unquantised models have tables of centroids too.
-            _ => Confidence::Weak,
+            // Unquantised models have tables of centroids and indices too.
+            _ => Confidence::IfConfigured,
         };
         let of = |suffix: &'static str| PartName::new(suffix, CODES, confidence(suffix));
         // FP8 lists the scale.
