@@ -17,7 +17,7 @@ const REASONS: [(&str, &str); 5] = [
         "scales are the largest magnitude over half of all codes, which a positive one does not reach: 127.5 and not 127",
     ),
     (
-        "w8a16-asym w4a16-asym nvfp4 hqq-1bit hqq-2bit hqq-4bit hqq-8bit",
+        "w8a16-asym w4a16-asym nvfp4 comfy-nvfp4 comfy-fp8-row hqq-1bit hqq-2bit hqq-4bit hqq-8bit",
         "scales are quotients in F32, and what is multiplied by them has another quotient in its last bit",
     ),
     (
