@@ -4,7 +4,8 @@
 
 use anamnesis_kernels::Level;
 use anamnesis_kernels::measure::{
-    Difference, LANES, Moments, NOT_FINITE, add_squares, count_bins, measure_difference, measure_moments,
+    Difference, LANES, Moments, NEAR_BINS, NOT_FINITE, add_squares, count_bins, count_near_bins, count_outliers,
+    measure_difference, measure_moments,
 };
 
 /// Values of every kind: small and large ones, zeros of both signs, subnormals, infinities and NaN.
@@ -74,6 +75,34 @@ fn bins_are_floors_at_every_level() {
             let mut found = [0; 256];
             assert_eq!(count_bins(level, &bytes(&values), scale, first, &mut found), count);
             assert_eq!(found, want, "{count} values at {level}");
+        }
+    }
+}
+
+#[test]
+fn near_bins_are_the_same_bins() {
+    for (count, seed) in COUNTS.into_iter().chain([40_000]).zip(60..) {
+        let values: Vec<f32> =
+            values(count, seed).into_iter().map(|value| if value.abs() < 8.0 { value } else { -1e-45 }).collect();
+        for level in Level::available() {
+            let (mut wanted, mut found) = ([0; 256], [0; NEAR_BINS]);
+            assert_eq!(count_bins(level, &bytes(&values), 2.0, -16.0, &mut wanted), count);
+            assert_eq!(count_near_bins(level, &bytes(&values), 2.0, -16.0, &mut found), count);
+            assert_eq!(found, wanted[..NEAR_BINS], "{count} values at {level}");
+        }
+    }
+}
+
+#[test]
+fn outliers_are_those_of_a_plain_loop_at_every_level() {
+    for (count, seed) in COUNTS.into_iter().zip(80..) {
+        let values = values(count, seed);
+        let is_outlier = |value: &&f32| value.is_finite() && (f64::from(**value) - 0.25).abs() > 3.0;
+        let wanted = values.iter().filter(is_outlier).count() as u32;
+        for level in Level::available() {
+            let mut found = [0; LANES];
+            assert_eq!(count_outliers(level, &bytes(&values), 0.25, 3.0, &mut found), count);
+            assert_eq!(found.iter().sum::<u32>(), wanted, "{count} values at {level}");
         }
     }
 }

@@ -74,6 +74,15 @@ impl Histogram {
         f64::from(-self.exponent).exp2()
     }
 
+    /// The factor and the lower border in `f32`, if all values are exact in widths there: see `count_near_bins`.
+    pub(super) fn near_scale(&self) -> Option<(f32, f32)> {
+        const MOST: i64 = 1 << 22;
+        let is_near = self.first > -MOST && self.first + (self.counts.len() as i64) < MOST;
+        // Wider bins could make small products subnormal, narrower ones the factor infinite.
+        let is_exact = (-126..=0).contains(&self.exponent);
+        (is_near && is_exact).then(|| (self.scale() as f32, self.first as f32))
+    }
+
     /// Adds a value between the extremes.
     pub(super) fn count(&mut self, value: f64) {
         let bin = usize::try_from(widths(value, self.exponent) - self.first).ok();

@@ -1,7 +1,10 @@
 //! Moments of the values of a tensor: the measurement behind statistics.
 
 use anamnesis_kernels::Level;
-use anamnesis_kernels::measure::{Moments as BlockMoments, add_squares, count_bins, measure_moments, sum_of_lanes};
+use anamnesis_kernels::measure::{
+    LANES, Moments as BlockMoments, NEAR_BINS, add_squares, count_bins, count_near_bins, count_outliers,
+    measure_moments, sum_of_lanes,
+};
 
 use super::blocks::Measure;
 use super::histogram::{FloatKind, Histogram};
@@ -62,9 +65,19 @@ impl Measure for MeasureMoments {
         filled(add_squares(level, values, moments.mean(), &mut squares), values.len())?;
         moments.squares = sum_of_lanes(squares);
         let mut histogram = Histogram::covering(min.into(), max.into(), FloatKind::F32);
-        let mut counts = [0; 256];
-        filled(count_bins(level, values, histogram.scale(), histogram.first() as f64, &mut counts), values.len())?;
-        histogram.add_counts(&counts);
+        match histogram.near_scale().filter(|_| moments.finite == values.len() as u64) {
+            Some((scale, first)) => {
+                let mut counts = [0; NEAR_BINS];
+                filled(count_near_bins(level, values, scale, first, &mut counts), values.len())?;
+                histogram.add_counts(&counts);
+            }
+            None => {
+                let mut counts = [0; 256];
+                let first = histogram.first() as f64;
+                filled(count_bins(level, values, histogram.scale(), first, &mut counts), values.len())?;
+                histogram.add_counts(&counts);
+            }
+        }
         moments.histogram = histogram;
         Ok(moments)
     }
@@ -101,13 +114,11 @@ impl Measure for CountOutliers {
     const TENSORS: u64 = 1;
     type Sums = u64;
 
-    fn block(&self, job: usize, values: &[&[[u8; 4]]], _level: Level) -> Result<u64> {
+    fn block(&self, job: usize, values: &[&[[u8; 4]]], level: Level) -> Result<u64> {
         let (Some(&(mean, limit)), [values]) = (self.limits.get(job), values) else { return Ok(0) };
-        let is_outlier = |bytes: &[u8; 4]| {
-            let value = f32::from_le_bytes(*bytes);
-            value.is_finite() & ((f64::from(value) - mean).abs() > limit)
-        };
-        Ok(values.iter().fold(0, |count, bytes| count + u64::from(is_outlier(bytes))))
+        let mut lanes = [0; LANES];
+        filled(count_outliers(level, values, mean, limit, &mut lanes), values.len())?;
+        Ok(lanes.iter().map(|&count| u64::from(count)).sum())
     }
 
     fn merge(&self, first: u64, second: &u64) -> u64 {

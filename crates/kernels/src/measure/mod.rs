@@ -8,8 +8,8 @@ mod histogram;
 mod moments;
 
 pub use difference::{Difference, measure_difference};
-pub use histogram::{NOT_FINITE, count_bins};
-pub use moments::{Moments, add_squares, measure_moments};
+pub use histogram::{NEAR_BINS, NOT_FINITE, count_bins, count_near_bins};
+pub use moments::{Moments, add_squares, count_outliers, measure_moments};
 
 /// Lanes that are summed independently.
 pub const LANES: usize = 8;

@@ -99,3 +99,28 @@ fn square(value: [u8; 4], mean: f64) -> f64 {
     let distance = f64::from(f32::from_bits(bits)) - mean;
     if bits & MAGNITUDE < INFINITY { distance * distance } else { 0.0 }
 }
+
+kernel! {
+    /// Adds the number of finite values of a block that are further than `limit` from `mean` to `outliers`, per lane.
+    /// Returns how many values were read.
+    pub fn count_outliers(values: &[[u8; 4]], mean: f64, limit: f64, outliers: &mut [u32; LANES]) = outliers_body
+}
+
+#[inline(always)]
+fn outliers_body<S: Simd>(_simd: S, values: &[[u8; 4]], mean: f64, limit: f64, outliers: &mut [u32; LANES]) -> usize {
+    let (whole, rest) = values.as_chunks::<LANES>();
+    let mut now = *outliers;
+    let is_outlier = |value: [u8; 4]| {
+        let bits = u32::from_le_bytes(value);
+        let distance = (f64::from(f32::from_bits(bits)) - mean).abs();
+        u32::from((bits & MAGNITUDE < INFINITY) & (distance > limit))
+    };
+    for values in whole {
+        for i in 0..LANES {
+            now[i] += is_outlier(values[i]);
+        }
+    }
+    now.iter_mut().zip(rest).for_each(|(now, value)| *now += is_outlier(*value));
+    *outliers = now;
+    values.len()
+}
