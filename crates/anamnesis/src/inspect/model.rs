@@ -39,7 +39,7 @@ pub struct ModelFacts {
 }
 
 impl ModelFacts {
-    pub(super) fn of(settings: &Settings<'_>) -> Self {
+    pub(super) fn of(settings: &Settings) -> Self {
         let (experts, experts_used) = experts(settings);
         let heads = heads(settings);
         let is_shared =
@@ -51,7 +51,7 @@ impl ModelFacts {
             layers: settings.count(LAYER_KEYS, "block_count"),
             hidden: hidden(settings),
             heads,
-            kv_heads: kv_heads.or(heads),
+            kv_heads: kv_heads.filter(|heads| *heads > 0).or(heads),
             experts,
             experts_used: experts_used.filter(|_| experts.is_some()),
             context: settings.count(key::CONTEXT_KEYS, "context_length"),
@@ -60,10 +60,10 @@ impl ModelFacts {
     }
 }
 
-pub(super) fn hidden(settings: &Settings<'_>) -> Option<u64> {
+pub(super) fn hidden(settings: &Settings) -> Option<u64> {
     settings.count(HIDDEN_KEYS, "embedding_length")
 }
 
-pub(super) fn heads(settings: &Settings<'_>) -> Option<u64> {
-    settings.count(HEAD_KEYS, "attention.head_count")
+pub(super) fn heads(settings: &Settings) -> Option<u64> {
+    settings.count(HEAD_KEYS, "attention.head_count").filter(|heads| *heads > 0)
 }

@@ -80,7 +80,7 @@ impl Checkpoint {
     }
 }
 
-fn warnings(model: &ModelFacts, settings: &Settings<'_>, contents: &Contents<'_>) -> Vec<OverviewWarning> {
+fn warnings(model: &ModelFacts, settings: &Settings, contents: &Contents<'_>) -> Vec<OverviewWarning> {
     let mut warnings = Vec::new();
     if let (Some(declared), Some(list)) = (model.layers, main_list(contents, settings)) {
         let layers = contents.tensors.iter().filter_map(|tensor| LayerName::of(tensor.name));

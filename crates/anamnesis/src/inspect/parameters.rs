@@ -75,14 +75,14 @@ const USED_KEYS: &[&str] =
     &["num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk", "moe_top_k", "moe_k"];
 
 /// The numbers of experts, and of those that a token uses.
-pub(super) fn experts(settings: &Settings<'_>) -> (Option<u64>, Option<u64>) {
+pub(super) fn experts(settings: &Settings) -> (Option<u64>, Option<u64>) {
     let keys: Vec<&str> = EXPERT_KEYS.iter().copied().chain(["moe_num_experts", "n_experts"]).collect();
     let experts = settings.count(&keys, "expert_count").filter(|experts| *experts > 0);
     (experts, settings.count(USED_KEYS, "expert_used_count"))
 }
 
 impl Parameters {
-    pub(super) fn of(contents: &Contents<'_>, settings: Option<&Settings<'_>>) -> Self {
+    pub(super) fn of(contents: &Contents<'_>, settings: Option<&Settings>) -> Self {
         let mut counts = Self { stored: contents.values(), ..Self::default() };
         let layers = settings.and_then(|settings| LoadedLayers::of(contents, settings));
         let tied = settings.and_then(|settings| tied_head(contents, settings));
@@ -123,7 +123,7 @@ fn is_of_expert(tensor: &ContentTensor<'_>) -> bool {
                 .any(|module| tensor.name.contains(module)))
 }
 
-fn is_buffer(tensor: &ContentTensor<'_>, contents: &Contents<'_>, settings: &Settings<'_>) -> bool {
+fn is_buffer(tensor: &ContentTensor<'_>, contents: &Contents<'_>, settings: &Settings) -> bool {
     let name = tensor.name;
     if settings.is_gguf() {
         return GGUF_BUFFERS.iter().any(|buffer| ends_with_module(name, buffer));
@@ -154,7 +154,7 @@ pub(super) fn is_embedding(name: &str) -> bool {
 }
 
 /// The head, if it is tied to an embedding that is stored too.
-fn tied_head<'a>(contents: &Contents<'a>, settings: &Settings<'_>) -> Option<&'a str> {
+fn tied_head<'a>(contents: &Contents<'a>, settings: &Settings) -> Option<&'a str> {
     if settings.is_gguf() || settings.flag("tie_word_embeddings") != Some(true) {
         return None;
     }
@@ -173,7 +173,7 @@ struct LoadedLayers<'a> {
 }
 
 impl<'a> LoadedLayers<'a> {
-    fn of(contents: &Contents<'a>, settings: &Settings<'_>) -> Option<Self> {
+    fn of(contents: &Contents<'a>, settings: &Settings) -> Option<Self> {
         if settings.is_gguf() || settings.flag("is_encoder_decoder") == Some(true) {
             return None;
         }
@@ -189,7 +189,7 @@ impl<'a> LoadedLayers<'a> {
 
 /// The list of layers of the language model: one that is no encoder, that has as many layers as the configuration, and
 /// the most tensors, in this order.
-pub(super) fn main_list<'a>(contents: &Contents<'a>, settings: &Settings<'_>) -> Option<&'a str> {
+pub(super) fn main_list<'a>(contents: &Contents<'a>, settings: &Settings) -> Option<&'a str> {
     let declared = settings.count(super::model::LAYER_KEYS, "block_count");
     let mut lists: HashMap<&str, (u64, usize)> = HashMap::new();
     for layer in contents.tensors.iter().filter_map(|tensor| LayerName::of(tensor.name)) {

@@ -5,15 +5,16 @@ use serde_json::{Map, Value};
 use crate::architecture::config::{class_of, flattened};
 use crate::catalog::{Metadata, MetadataArray, MetadataValue};
 use crate::checkpoint::Checkpoint;
+use crate::container::Format;
 use crate::json;
 
 /// Where the hyperparameters of a model are read from.
 #[derive(Debug)]
-pub(super) enum Settings<'a> {
+pub(super) enum Settings {
     /// A configuration, and its members with those of the language model in their place.
     Json { raw: Map<String, Value>, values: Map<String, Value> },
     /// The metadata of a GGUF file, and the name of its architecture.
-    Gguf { metadata: &'a Metadata, architecture: &'a str },
+    Gguf { metadata: Metadata, architecture: String },
 }
 
 /// Longest value of a text member.
@@ -21,10 +22,11 @@ const MAX_TEXT_BYTES: usize = 128;
 
 impl Checkpoint {
     /// The hyperparameters, if there is a configuration that names a model.
-    pub(super) fn settings(&self) -> Option<Settings<'_>> {
-        if let Some(metadata) = &self.catalog.metadata
-            && let Some(MetadataValue::String(architecture)) = metadata.get("general.architecture")
-        {
+    pub(super) fn settings(&self) -> Option<Settings> {
+        if self.format() == Format::Gguf {
+            // A file that cannot be read again is reported when it is decoded.
+            let metadata = self.all_metadata().ok()??;
+            let architecture = metadata.get("general.architecture")?.as_string()?.to_owned();
             return Some(Settings::Gguf { metadata, architecture });
         }
         let Ok(Value::Object(raw)) = json::from_slice(self.model_config()?) else { return None };
@@ -33,7 +35,7 @@ impl Checkpoint {
     }
 }
 
-impl Settings<'_> {
+impl Settings {
     /// The first of the configuration's keys that is a count, or that of a GGUF file without its architecture. A list
     /// with a value per layer counts as its largest.
     pub(super) fn count(&self, keys: &[&str], gguf: &str) -> Option<u64> {
@@ -67,7 +69,7 @@ impl Settings<'_> {
     pub(super) fn model_type(&self) -> Option<&str> {
         match self {
             Self::Json { .. } => self.text("model_type"),
-            Self::Gguf { architecture, .. } => Some(*architecture).filter(|name| name.len() <= MAX_TEXT_BYTES),
+            Self::Gguf { architecture, .. } => Some(architecture.as_str()).filter(|name| name.len() <= MAX_TEXT_BYTES),
         }
     }
 

@@ -148,3 +148,17 @@ fn the_name_of_an_output_and_what_is_written_agree() {
     assert!(text.starts_with(&format!("Converting {NAME} -> inferred.npz\n")), "{text}");
     assert!(folder.amn("parse inferred.npz").ok().contains("NPZ"));
 }
+
+#[test]
+fn a_gguf_file_has_the_parameters_and_the_cache_of_its_source() {
+    let folder = crate::samples::folder();
+    folder.amn("convert Tiny-Llama --to gguf -o m.gguf").ok();
+    let [source, file] =
+        ["Tiny-Llama", "m.gguf"].map(|path| folder.amn(&format!("inspect {path} --context 100 --json")).json());
+    assert_eq!(source["parameters"]["total"], file["parameters"]["total"]);
+    assert_eq!(source["memory"]["cache"]["bytes"], file["memory"]["cache"]["bytes"]);
+    assert_eq!(file["memory"]["cache"]["dtype"], "F16");
+    for key in ["layers", "hidden", "heads", "kv_heads", "context", "vocabulary"] {
+        assert_eq!(source["model"][key], file["model"][key], "{key}");
+    }
+}

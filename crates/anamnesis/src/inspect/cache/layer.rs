@@ -116,7 +116,7 @@ impl LayerShapes {
     }
 
     /// The values it keeps; `None` for a layer without attention.
-    pub(super) fn memory(&self, settings: &Settings<'_>) -> Result<Option<Memory>, UnknownLayer> {
+    pub(super) fn memory(&self, settings: &Settings) -> Result<Option<Memory>, UnknownLayer> {
         match self {
             Self { has_cross_attention: true, .. } => return Err(UnknownLayer::CrossAttention),
             Self { has_unknown: true, .. } => return Err(UnknownLayer::Kind),
@@ -133,7 +133,7 @@ impl LayerShapes {
         })
     }
 
-    fn attention(&self, settings: &Settings<'_>) -> Result<Option<Memory>, UnknownLayer> {
+    fn attention(&self, settings: &Settings) -> Result<Option<Memory>, UnknownLayer> {
         // Linear attention has projections of the same names.
         if self.is_delta || self.convolutions.iter().any(Option::is_some) {
             return Ok(None);
@@ -176,7 +176,7 @@ impl LayerShapes {
         }
     }
 
-    fn recurrent(&self, settings: &Settings<'_>) -> Result<Option<Memory>, UnknownLayer> {
+    fn recurrent(&self, settings: &Settings) -> Result<Option<Memory>, UnknownLayer> {
         let kept = |state, convolution| Memory { kind: AttentionKind::Recurrent, values: 0, state, convolution };
         let size = |keys: &'static [&'static str], gguf: &str| {
             let missing = UnknownLayer::Missing(keys.first().copied().unwrap_or_default());

@@ -131,7 +131,7 @@ pub enum UnknownCache {
 }
 
 impl Cache {
-    pub(super) fn of(contents: &Contents<'_>, settings: Option<&Settings<'_>>) -> Result<Self, UnknownCache> {
+    pub(super) fn of(contents: &Contents<'_>, settings: Option<&Settings>) -> Result<Self, UnknownCache> {
         let settings = settings.ok_or(UnknownCache::NoConfiguration)?;
         let is_t5 = settings.is_gguf() && settings.model_type() == Some("t5");
         if is_t5 || settings.flag("is_encoder_decoder") == Some(true) {
@@ -185,7 +185,7 @@ fn bytes(values: u64, dtype: Dtype) -> u64 {
 }
 
 /// The type of keys and values: that of the model, or the default of llama.cpp.
-fn element(contents: &Contents<'_>, settings: &Settings<'_>) -> Dtype {
+fn element(contents: &Contents<'_>, settings: &Settings) -> Dtype {
     if settings.is_gguf() {
         return Dtype::F16;
     }
@@ -208,7 +208,7 @@ const DECODER_KEYS: [&str; 6] =
     ["num_key_value_heads", "rope_parameters", "rope_theta", "num_kv_heads", "n_ctx", "state_size"];
 
 /// Whether a model reads whole texts at once and keeps nothing.
-fn is_encoder(settings: &Settings<'_>) -> bool {
+fn is_encoder(settings: &Settings) -> bool {
     if settings
         .model_type()
         .is_some_and(|name| ["bert", "encoder", "clip", "siglip"].iter().any(|part| name.contains(part)))

@@ -56,7 +56,7 @@ const ALTERNATING: [(&str, u64); 9] = [
 const WITHOUT_WINDOW: [&str; 5] = ["llama", "phi3", "qwen2", "qwen3", "starcoder2"];
 
 impl Windows {
-    pub(super) fn of(settings: &Settings<'_>, layers: u64) -> Self {
+    pub(super) fn of(settings: &Settings, layers: u64) -> Self {
         let window = settings.count(&["sliding_window"], "attention.sliding_window").filter(|window| *window > 0);
         // Both directions share the window.
         let window = match settings.flag("use_bidirectional_attention") {
@@ -96,7 +96,7 @@ impl Windows {
     }
 }
 
-fn rule_of_config(settings: &Settings<'_>, chunk: Option<u64>, layers: u64) -> Rule {
+fn rule_of_config(settings: &Settings, chunk: Option<u64>, layers: u64) -> Rule {
     if let Some(types) = settings.member("layer_types").and_then(Value::as_array) {
         let of = |kind: &Value| match kind.as_str() {
             Some("sliding_attention" | "hybrid_sliding") => LayerType::Sliding,
@@ -127,7 +127,7 @@ fn rule_of_config(settings: &Settings<'_>, chunk: Option<u64>, layers: u64) -> R
     }
 }
 
-fn rule_of_gguf(settings: &Settings<'_>) -> Rule {
+fn rule_of_gguf(settings: &Settings) -> Rule {
     let is_sliding = |flag: &bool| if *flag { LayerType::Sliding } else { LayerType::Full };
     match settings.metadata("attention.sliding_window_pattern") {
         Some(MetadataValue::Array(items)) => match &**items {
