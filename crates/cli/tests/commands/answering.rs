@@ -193,12 +193,12 @@ fn errors_name_the_option_or_the_file() {
 #[test]
 fn unknown_classes_are_named_and_malformed_headers_get_no_list_of_formats() {
     let folder = samples::folder();
-    let config = r#"{"architectures":["BertForMaskedLM"],"model_type":"bert"}"#;
+    let config = r#"{"architectures":["NoSuchForMaskedLM"],"model_type":"none"}"#;
     fs::create_dir(folder.path("bert")).unwrap();
     fs::write(folder.path("bert/config.json"), config).unwrap();
     fs::copy(folder.path("plain.safetensors"), folder.path("bert/model.safetensors")).unwrap();
     let error = folder.amn("convert bert --to gguf -o x.gguf").failed();
-    assert!(error.contains("unsupported model class `BertForMaskedLM`: "), "{error}");
+    assert!(error.contains("unsupported model class `NoSuchForMaskedLM`: "), "{error}");
     assert!(error.contains("--keep-names"), "{error}");
     for (name, bytes) in [
         ("bad.st", &b"\x04\0\0\0\0\0\0\0{\"a:xxxx"[..]),
