@@ -21,6 +21,8 @@ const COMPANIONS: [(&str, &[Dtype]); 4] = [
     (".q_groups", &[Dtype::I16, Dtype::U16]),
     (".q_invperm", &[Dtype::I32, Dtype::U32]),
 ];
+/// The types of weights that are not quantised.
+const FLOATS: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 /// The companion that loaders compute themselves.
 const UNREAD: &str = ".q_perm";
 /// The most inputs: rows are numbered by 16 bits.
@@ -32,14 +34,21 @@ impl Scheme for Exl2 {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        let unique = [CODES, ".q_scale_max", ".q_groups", ".q_invperm"];
+        let unique = [".q_scale_max", ".q_groups", ".q_invperm"];
         let unique = unique.map(|suffix| PartName::new(suffix, CODES, Confidence::Certain));
-        let common = [".q_scale", UNREAD].map(|suffix| PartName::new(suffix, CODES, Confidence::IfPacked));
+        let common = [CODES, ".q_scale", UNREAD].map(|suffix| PartName::new(suffix, CODES, Confidence::IfPacked));
         unique.into_iter().chain(common).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
-        let codes = claims.unclaimed().filter(|(_, tensor)| tensor.name.ends_with(CODES));
+        // A parameter of an unquantised layer may have the name too.
+        let has_companion = |module: &str| {
+            COMPANIONS.iter().any(|(suffix, _)| claims.catalog.find(&format!("{module}{suffix}")).is_some())
+        };
+        let codes = claims.unclaimed().filter(|(_, tensor)| {
+            let module = tensor.name.strip_suffix(CODES);
+            module.is_some_and(|module| !FLOATS.contains(&tensor.dtype) || has_companion(module))
+        });
         let codes: Vec<_> = codes.map(|(id, _)| id).collect();
         for id in codes {
             claim_weight(claims, id);
