@@ -264,7 +264,8 @@ pub(crate) struct ConvertArgs {
     pub(crate) input: InputArgs,
     /// The target: plain floats as safetensors, gguf, npz or hf (a directory for transformers); or weights of
     /// bitsandbytes (bnb-nf4), FP8 (fp8), compressed-tensors (w4a16), ModelOpt (modelopt-nvfp4), MLX (mlx-4bit), GPTQ
-    /// (gptq-4bit), AWQ (awq-4bit), quanto (quanto-int8), HQQ (hqq-4bit), gpt-oss (gpt-oss) or ggml (q4_k_m); amn formats
+    /// (gptq-4bit), AWQ (awq-4bit), quanto (quanto-int8), HQQ (hqq-4bit), gpt-oss (gpt-oss), ComfyUI (comfy-fp8) or ggml
+    /// (q4_k_m); amn formats
     /// lists all [default: from the extension of -o]
     #[arg(long, value_name = "TARGET", value_parser = named::TARGETS, hide_possible_values = true)]
     pub(crate) to: Option<String>,
@@ -371,7 +372,8 @@ pub(crate) struct ForgetArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// The target: weights of bitsandbytes (bnb-nf4), FP8 (fp8), compressed-tensors (w4a16), ModelOpt (modelopt-nvfp4),
-    /// MLX (mlx-4bit), GPTQ (gptq-4bit), AWQ (awq-4bit), quanto (quanto-int8), HQQ (hqq-4bit), gpt-oss (gpt-oss) or ggml
+    /// MLX (mlx-4bit), GPTQ (gptq-4bit), AWQ (awq-4bit), quanto (quanto-int8), HQQ (hqq-4bit), gpt-oss (gpt-oss),
+    /// ComfyUI (comfy-fp8) or ggml
     /// (q4_k_m); amn formats lists all; with --fit a family (k-quants, compressed-tensors, gptq, mlx) or several targets
     /// separated by commas [default with --fit: k-quants]
     #[arg(long, value_name = "TARGET", value_parser = named::ENCODINGS, hide_possible_values = true)]

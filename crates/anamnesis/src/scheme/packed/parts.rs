@@ -23,10 +23,11 @@ pub(crate) struct Parts {
 impl Parts {
     /// Every unclaimed `.qweight` but those of EETQ, which are bytes and have their scales in `weight_scales`.
     pub(crate) fn candidates(claims: &Claims<'_>) -> Vec<TensorId> {
-        let is_eetq = |tensor: &StoredTensor| {
-            tensor.dtype == Dtype::I8 && claims.catalog.find(&format!("{}weight_scales", module(tensor))).is_some()
-        };
-        let is_candidate = |tensor: &StoredTensor| tensor.name.ends_with(".qweight") && !is_eetq(tensor);
+        // Other formats have bytes of this name, with scales of other names.
+        let has_scales = |tensor: &StoredTensor| claims.catalog.find(&format!("{}scales", module(tensor))).is_some();
+        let is_byte = |tensor: &StoredTensor| matches!(tensor.dtype, Dtype::I8 | Dtype::U8);
+        let is_candidate =
+            |tensor: &StoredTensor| tensor.name.ends_with(".qweight") && (!is_byte(tensor) || has_scales(tensor));
         claims.unclaimed().filter(|(_, tensor)| is_candidate(tensor)).map(|(id, _)| id).collect()
     }
 
