@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::config;
+use super::language_model;
 
 /// The default of a configuration key.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +61,7 @@ fn line(model_type: &str) -> Option<&'static str> {
 /// transformers does not know have none.
 pub(super) fn of_model_type(raw: &Map<String, Value>) -> Vec<ClassDefault> {
     let named = |map: &Map<String, Value>| map.get("model_type").and_then(Value::as_str).map(str::to_owned);
-    let nested = config::nested(raw).find_map(named);
+    let nested = language_model::nested(raw).find_map(named);
     let Some(own) = named(raw) else { return Vec::new() };
     let Some(mut words) = line(&own) else { return Vec::new() };
     if let Some(text) = words.strip_prefix("> ") {

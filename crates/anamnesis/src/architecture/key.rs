@@ -1,6 +1,10 @@
 //! Metadata keys of the hyperparameters, and the keys of `config.json` they come from.
 
 use super::config::Config;
+pub(crate) use super::key_names::{
+    ALL_EXPERT_KEYS, CONTEXT_KEYS, EPSILON_KEYS, EXPERT_KEYS, FFN_KEYS, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS,
+    LAYER_KEYS,
+};
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -128,15 +132,6 @@ pub(crate) const fn removed(gguf: &'static str) -> Key {
 
 pub(crate) const FILE_TYPE: Key = Key { gguf: "general.file_type", from: ValueSource::FileType };
 
-/// Configuration keys for the same hyperparameter, by precedence.
-pub(crate) const LAYER_KEYS: &[&str] =
-    &["num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers"];
-pub(crate) const CONTEXT_KEYS: &[&str] =
-    &["max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length", "model_max_length"];
-pub(crate) const HIDDEN_KEYS: &[&str] = &["hidden_size", "n_embd", "dim"];
-pub(crate) const FFN_KEYS: &[&str] =
-    &["prefix_dense_intermediate_size", "dense_intermediate_size", "intermediate_size", "n_inner", "hidden_dim"];
-pub(crate) const HEAD_KEYS: &[&str] = &["num_attention_heads", "n_head", "n_heads"];
 /// `pooling_type` of sentence encoders, from their `modules.json`, and that of classifiers.
 pub(crate) const POOLING: &[Key] = &[
     count_fn("pooling_type", |config| pooling(config, POOLING_KEY, &["mean", "cls", "lasttoken"])),
@@ -170,19 +165,6 @@ pub(crate) fn sliding_layers(config: &Config) -> Result<Option<Vec<bool>>> {
 
 /// `rope.dimension_count`: the size of a head.
 pub(crate) const ROPE_OF_HEAD: Key = count_fn("rope.dimension_count", |config| config.head_size().map(Some));
-
-pub(crate) const KV_HEAD_KEYS: &[&str] = &["num_key_value_heads", "n_kv_heads"];
-pub(crate) const EPSILON_KEYS: &[&str] = &["rms_norm_eps", "norm_eps"];
-pub(crate) const EXPERT_KEYS: &[&str] = &["num_local_experts", "num_experts", "n_routed_experts"];
-/// [`EXPERT_KEYS`] and the names that only some models have.
-pub(crate) const ALL_EXPERT_KEYS: &[&str] = &[
-    "num_local_experts",
-    "num_experts",
-    "n_routed_experts",
-    "moe_num_experts",
-    "moe_num_primary_experts",
-    "ffn_config.moe_num_experts",
-];
 
 /// The keys of most decoders, in the order of the file.
 pub(crate) const COMMON: &[Key] = &[

@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::config::{self, Config};
+use super::config::Config;
 use super::defaults::{self, ClassDefault, DefaultValue};
 use super::gguf::Gguf;
 use super::key::{self, Key};
+use super::language_model;
 use super::metadata_builder::MetadataBuilder;
 use super::names::{self, Rename};
 use super::rule::Rule;
@@ -263,7 +264,7 @@ impl Architecture {
     }
 
     fn defaults(&self, raw: &Map<String, Value>) -> Vec<ClassDefault> {
-        let class = config::class_of(raw);
+        let class = language_model::class_of(raw);
         let class = self.classes.iter().find(|known| Some(known.name) == class);
         match class.map_or(&[][..], |class| class.defaults) {
             [] => defaults::of_model_type(raw),

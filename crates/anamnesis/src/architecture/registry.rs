@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::config;
 use super::kind::Architecture;
+use super::language_model;
 use super::models::FAMILIES;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
@@ -28,7 +28,7 @@ impl Architecture {
 
     /// The architecture of a configuration; `None` if it names no class.
     pub(crate) fn of_config(raw: &Map<String, Value>) -> Result<Option<&'static Self>> {
-        let Some(class) = config::class_of(raw) else { return Ok(None) };
+        let Some(class) = language_model::class_of(raw) else { return Ok(None) };
         let of_class = Self::all().filter(|architecture| architecture.classes().any(|known| known == class));
         match of_class.into_iter().find(|architecture| (architecture.applies)(raw)) {
             Some(architecture) => Ok(Some(architecture)),

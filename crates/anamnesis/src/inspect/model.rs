@@ -1,12 +1,10 @@
 //! A model's kind and sizes, from its configuration or metadata.
 
 use super::parameters::experts;
-use super::settings::Settings;
+use super::settings::{LAYER_KEYS, Settings};
 use crate::architecture::key;
 
 /// Configuration keys for the same hyperparameter: those of the converters, then those of other classes.
-pub(super) const LAYER_KEYS: &[&str] =
-    &["num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers", "num_decoder_layers"];
 const HIDDEN_KEYS: &[&str] = &["hidden_size", "n_embd", "dim", "d_model", "model_dim"];
 const HEAD_KEYS: &[&str] = &["num_attention_heads", "n_head", "n_heads", "num_heads", "num_query_heads"];
 const KV_HEAD_KEYS: &[&str] =

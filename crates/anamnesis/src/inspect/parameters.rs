@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::contents::{ContentTensor, Contents};
 use super::names::{LayerName, is_language};
-use super::settings::Settings;
+use super::settings::{LAYER_KEYS, Settings};
 use crate::architecture::key::EXPERT_KEYS;
 
 /// Parameters of a model.
@@ -177,7 +177,7 @@ impl<'a> LoadedLayers<'a> {
         if settings.is_gguf() || settings.flag("is_encoder_decoder") == Some(true) {
             return None;
         }
-        let count = settings.count(super::model::LAYER_KEYS, "block_count")?;
+        let count = settings.count(LAYER_KEYS, "block_count")?;
         let list = main_list(contents, settings)?;
         Some(Self { list, count })
     }
@@ -190,7 +190,7 @@ impl<'a> LoadedLayers<'a> {
 /// The list of layers of the language model: one that is no encoder, that has as many layers as the configuration, and
 /// the most tensors, in this order.
 pub(super) fn main_list<'a>(contents: &Contents<'a>, settings: &Settings) -> Option<&'a str> {
-    let declared = settings.count(super::model::LAYER_KEYS, "block_count");
+    let declared = settings.count(LAYER_KEYS, "block_count");
     let mut lists: HashMap<&str, (u64, usize)> = HashMap::new();
     for layer in contents.tensors.iter().filter_map(|tensor| LayerName::of(tensor.name)) {
         if layer.is_language() {

@@ -2,11 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use crate::architecture::config::{class_of, flattened};
+use crate::architecture::language_model::{class_of, flattened};
 use crate::catalog::{Metadata, MetadataArray, MetadataValue};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::json;
+
+/// Configuration keys for the number of layers: those of the converters, then those of other classes.
+pub(super) const LAYER_KEYS: &[&str] =
+    &["num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers", "num_decoder_layers"];
 
 /// Where the hyperparameters of a model are read from.
 #[derive(Debug)]

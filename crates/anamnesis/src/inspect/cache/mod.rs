@@ -12,10 +12,9 @@ mod window;
 use std::collections::BTreeMap;
 
 use super::contents::Contents;
-use super::model;
 use super::names::LayerName;
 use super::parameters::main_list;
-use super::settings::Settings;
+use super::settings::{LAYER_KEYS, Settings};
 use crate::catalog::{Dtype, MetadataValue};
 use layer::LayerShapes;
 use window::Windows;
@@ -141,7 +140,7 @@ impl Cache {
             return Err(UnknownCache::Encoder);
         }
         let list = main_list(contents, settings).ok_or(UnknownCache::NoLayers)?;
-        let count = settings.count(model::LAYER_KEYS, "block_count").unwrap_or(u64::MAX);
+        let count = settings.count(LAYER_KEYS, "block_count").unwrap_or(u64::MAX);
         let mut layers: BTreeMap<u64, LayerShapes> = BTreeMap::new();
         for tensor in &contents.tensors {
             match (LayerName::of(tensor.name), tensor.shape.as_deref()) {

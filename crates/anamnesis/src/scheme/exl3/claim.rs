@@ -1,14 +1,11 @@
 //! Claiming EXL3 weights by their trellises.
 
-use super::weight::{Parts, weight};
+use super::weight::{CODES, Parts, weight};
 use crate::catalog::Dtype;
 use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};
 
 /// The EXL3 scheme.
 pub(crate) struct Exl3;
-
-/// The suffix of the codes.
-pub(super) const CODES: &str = ".trellis";
 
 impl Scheme for Exl3 {
     fn about(&self) -> About {

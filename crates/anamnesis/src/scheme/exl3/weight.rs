@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use anamnesis_kernels::TrellisCodebook;
 
-use super::claim::CODES;
 use super::decoder::{Side, Trellis};
 use super::sizes::{BLOCK, original};
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Claims, QuantScheme, TensorRole, Weight};
 use crate::scheme::coder::{Coding, Prepare, Prepared, Recipe};
+
+/// The suffix of the codes.
+pub(super) const CODES: &str = ".trellis";
 
 const NAME: &str = "EXL3";
 /// Rows and columns of a tile, and its values of 16 bits per bit of a weight.

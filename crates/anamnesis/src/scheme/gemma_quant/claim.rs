@@ -1,17 +1,14 @@
 //! Claiming the weights and embeddings of a checkpoint whose configuration names the method.
 
-use super::weight::{Parts, weight};
+use super::weight::{METHOD, Parts, weight};
 use crate::catalog::{Dtype, StoredTensor};
 use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme, TensorRole};
 
 /// The scheme of Gemma's quantisation.
 pub(crate) struct Gemma;
 
-/// The method in a configuration.
-pub(super) const METHOD: &str = "gemma";
-
 /// The suffixes of codes and of their scales.
-pub(super) const FORMS: [[&str; 2]; 2] = [[".weight", ".weight_scale"], [".embedding_quantized", ".embedding_scale"]];
+const FORMS: [[&str; 2]; 2] = [[".weight", ".weight_scale"], [".embedding_quantized", ".embedding_scale"]];
 
 /// The suffixes of the scales of activations.
 const ACTIVATION_SCALES: [&str; 4] =

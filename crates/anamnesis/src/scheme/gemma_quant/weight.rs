@@ -8,6 +8,9 @@ use crate::scheme::claim::{Blocks, Claims, QuantScheme, TensorRole, Weight};
 use crate::scheme::coder::{Arrangement, Coding, Grid, Recipe, ScaleType};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
 
+/// The method in a configuration.
+pub(super) const METHOD: &str = "gemma";
+
 /// The stored tensors of a weight.
 pub(super) struct Parts {
     /// The name of the module.
@@ -100,7 +103,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         scheme: QuantScheme::Named("Gemma quantisation"),
         blocks: Some(Blocks { bits, size: block, nested: false }),
         coding: Coding {
-            format: super::claim::METHOD.to_owned(),
+            format: METHOD.to_owned(),
             bits: Some(bits),
             group_size: Some(block),
             symmetric: Some(true),

@@ -1,15 +1,11 @@
 //! Claiming SINQ weights by their codes and second scales.
 
-use super::parts::{COMPANIONS, Parts, SECOND_SCALE};
+use super::parts::{CODES, COMPANIONS, METHOD, Parts, SECOND_SCALE};
 use super::weight::weight;
 use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};
 
 /// The SINQ scheme.
 pub(crate) struct Sinq;
-
-/// The suffix of the codes.
-pub(super) const CODES: &str = ".W_q";
-pub(super) const METHOD: &str = "sinq";
 
 impl Scheme for Sinq {
     fn about(&self) -> About {

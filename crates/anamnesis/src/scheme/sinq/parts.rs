@@ -5,12 +5,16 @@ use std::ops::Range;
 use anamnesis_kernels::float::f16;
 use anamnesis_kernels::{Level, spread_plane};
 
-use super::claim::CODES;
 use crate::catalog::TensorId;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::claim::{Claims, TensorRole};
 use crate::scheme::coder::{Context, Restore, Window, filled, mishandled};
 use crate::scheme::grouped::Unit;
+
+/// The method in a configuration.
+pub(super) const METHOD: &str = "sinq";
+/// The suffix of the codes.
+pub(super) const CODES: &str = ".W_q";
 
 pub(super) const SECOND_SCALE: &str = ".meta.scale2";
 /// The suffixes of all companions: scales, then zeros, plain and as codes.

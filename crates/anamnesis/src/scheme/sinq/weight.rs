@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::claim::METHOD;
-use super::parts::{COMPANIONS, Coded, Nibbles, OfTiles, Parts};
+use super::parts::{COMPANIONS, Coded, METHOD, Nibbles, OfTiles, Parts};
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::quant_config::{Args, MODULE_TABLE};

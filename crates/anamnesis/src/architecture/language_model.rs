@@ -1,0 +1,48 @@
+//! The language model in the configuration of a multimodal model: its class and its members.
+
+use serde_json::{Map, Value};
+
+/// Objects with the configuration of a multimodal model's language model.
+const NESTED: [&str; 5] = ["text_config", "llm_config", "lm_config", "language_config", "lfm"];
+
+/// Classes that keep their own rules, whatever class the configuration of their language model names.
+const OUTER: [&str; 4] = [
+    "StepVLForConditionalGeneration",
+    "Sarashina2VisionForCausalLM",
+    "Exaone4_5_ForConditionalGeneration",
+    "Step3p7ForConditionalGeneration",
+];
+
+/// The configurations of a multimodal model's language model.
+pub(crate) fn nested(raw: &Map<String, Value>) -> impl Iterator<Item = &Map<String, Value>> {
+    let thinker = raw.get("thinker_config").and_then(|thinker| thinker.get("text_config"));
+    NESTED.iter().filter_map(|key| raw.get(*key)).chain(thinker).filter_map(Value::as_object)
+}
+
+/// The name of the class that a configuration is for.
+pub(crate) fn class_of(raw: &Map<String, Value>) -> Option<&str> {
+    let named = |map: &'_ Map<String, Value>| Some(map.get("architectures")?.as_array()?.first()?.as_str()?.to_owned());
+    let is_outer = named(raw).is_some_and(|class| OUTER.contains(&class.as_str()));
+    let nested = nested(raw).next().filter(|_| !is_outer);
+    let place = nested.filter(|map| named(map).is_some()).unwrap_or(raw);
+    place.get("architectures")?.as_array()?.first()?.as_str()
+}
+
+/// The members of a configuration, with those of a multimodal model's language model in their place.
+pub(crate) fn flattened(raw: &Map<String, Value>) -> Map<String, Value> {
+    let mut values = raw.clone();
+    for nested in nested(raw) {
+        values.extend(nested.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    // A list of the kinds of layers also counts them.
+    if let Some(kinds) = values.get("layers_block_type").and_then(Value::as_array) {
+        let layers = Value::from(kinds.len());
+        values.insert("num_hidden_layers".to_owned(), layers);
+    }
+    // A multimodal model may say of the whole that the embedding is the head.
+    let tied = "tie_word_embeddings";
+    if raw.get(tied).and_then(Value::as_bool) == Some(true) {
+        values.insert(tied.to_owned(), Value::from(true));
+    }
+    values
+}
