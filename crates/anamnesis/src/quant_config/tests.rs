@@ -188,8 +188,7 @@ fn transformed_or_sparse_weights_are_refused_by_name() {
     let transform = json!({"config_groups": {"u": {"type": "hadamard", "apply": []}}});
     for (key, value) in [
         ("transform_config", transform),
-        ("sparsity_config", json!({"format": "sparse-24-bitmask"})),
-        ("sparsity_config", json!({"sparsity_structure": "2:4"})),
+        ("sparsity_config", json!({"format": "sparse-of-tomorrow"})),
         ("moe_sparsity_config", json!({"method": "prune", "num_experts": [null, 8]})),
         ("rotation_config", json!({"hadamard_type": "quarot"})),
     ] {
@@ -197,6 +196,10 @@ fn transformed_or_sparse_weights_are_refused_by_name() {
         let Some(AnamnesisError::Unsupported { format, detail }) = config.problems().next() else { panic!("{key}") };
         assert_eq!(format, key);
         assert!(detail.contains("config.json: quantization_config"), "{detail}");
+    }
+    for format in ["dense", "sparse-bitmask", "sparse-24-bitmask"] {
+        let known = json!({"quant_method": "compressed-tensors", "sparsity_config": {"format": format}});
+        assert!(problems(&config(&known)).is_empty(), "{format}");
     }
     let harmless = json!({"transform_config": {"config_groups": {}}, "sparsity_config": {"format": "dense"},
         "moe_sparsity_config": null, "rotation_config": {}, "kv_cache_scheme": {"num_bits": 8}});
