@@ -36,10 +36,12 @@ const SEARCHES: &str = "encode::ggml::";
 const RARELY_CALLED: [&str; 6] = ["once_lock", "ipnsort", "nearest_of_all", "log2", "partition_m", "calls %r"];
 
 /// Known exceptions: kernel, fault, reason.
-const KNOWN: [(&str, &str, &str); 3] = [
+const KNOWN: [(&str, &str, &str); 5] = [
     ("encode::pack::packed", "no loop uses", "eight codes are packed at a time, in one word"),
     ("decode::untile::kernel", "uses vp", "tiles are transposed by words"),
     ("decode::untile::kernel", "calls memcpy", "rows of a partial panel are copied"),
+    ("decode::products::kernel", "uses vfm", "sums are fused, as in the libraries that these products follow"),
+    ("measure::histogram::count_near_bins", "uses vpextrw", "counters are selected by one bin at a time"),
 ];
 
 fn is_known(kernel: &str, fault: &str) -> bool {

@@ -20,20 +20,21 @@ kernel! {
 
 #[inline(always)]
 fn body<S: Simd>(simd: S, factors: &[f32], values: &mut [f32]) -> usize {
-    let mut written = 0;
-    for row in values.chunks_mut(factors.len().max(1)) {
-        for (values, factors) in row.chunks_mut(GROUP).zip(factors.chunks(GROUP)) {
-            match (values.as_chunks_mut::<GROUP>(), factors.as_chunks::<GROUP>()) {
-                (([values], _), ([factors], _)) => *values = times(simd, values, factors),
-                _ => {
-                    let results = times(simd, &pad(values), &pad(factors));
-                    values.iter_mut().zip(results).for_each(|(value, result)| *value = result);
-                }
-            }
-            written += values.len();
+    if factors.is_empty() {
+        return 0;
+    }
+    for row in values.chunks_mut(factors.len()) {
+        let (groups, rest) = row.as_chunks_mut::<GROUP>();
+        let whole = groups.len() * GROUP;
+        for (values, factors) in groups.iter_mut().zip(factors.as_chunks::<GROUP>().0) {
+            *values = times(simd, values, factors);
+        }
+        if !rest.is_empty() {
+            let results = times(simd, &pad(rest), &pad(&factors[whole..whole + rest.len()]));
+            rest.iter_mut().zip(results).for_each(|(value, result)| *value = result);
         }
     }
-    written
+    values.len()
 }
 
 #[inline(always)]
