@@ -132,6 +132,12 @@ fn examples(command: &str) -> &'static str {
     match command {
         "parse" => "  amn parse model.safetensors --list\n  amn parse model.gguf --sort size",
         "inspect" => "  amn inspect hf:org/name\n  amn inspect model.gguf --metadata llama.context_length",
+        "tree" => "  amn tree model.safetensors\n  amn tree Llama-3.1-8B --depth 2",
+        "report" => "  amn report model.gguf -o report.html\n  amn report Llama-3.1-8B-FP8 Llama-3.1-8B -o report.html",
+        "stats" => "  amn stats model.safetensors\n  amn stats Llama-3.1-8B --fail-on nan",
+        "diff" => "  amn diff Llama-3.1-8B-FP8 Llama-3.1-8B\n  amn diff a.gguf b.gguf --tolerance 0.01",
+        "hash" => "  amn hash model.safetensors\n  amn hash Llama-3.1-8B --decoded",
+        "show" => "  amn show model.gguf blk.0.attn_q.weight[:4,:8]\n  amn show model.gguf output.weight -o output.npy",
         "remember" => "  amn remember model.safetensors --to f32\n  amn remember Llama-3.1-8B-FP8 --dry-run",
         "convert" => {
             "  amn convert model.gguf --to safetensors\n  amn convert model.safetensors --to npz --out-dtype f32"
