@@ -68,7 +68,7 @@ def test_every_flag_is_a_keyword_and_nothing_else_is(model):
         ("remember", _options.RememberOptions, {"output"}),
         ("convert", _options.ConvertOptions, {"output", "to"}),
         ("forget", _options.ForgetOptions, {"output", "to", "compare", "fit"}),
-        ("verify", _options.LimitOptions, set()),
+        ("verify", _options.VerifyOptions, set()),
         ("scan", _options.LimitOptions, set()),
     ]:
         keywords = set(typing.get_type_hints(options)) | others

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         InspectOptions,
         LimitOptions,
         RememberOptions,
+        VerifyOptions,
     )
 
 Progress = Union[None, bool, Callable[[int, int], object]]
@@ -261,7 +262,7 @@ def fit(
     return _run(Conversion, "forget", [path], progress, {"output": output, "to": to, "fit": size, **options})
 
 
-def verify(path: Path, **options: "Unpack[LimitOptions]") -> Verification:
+def verify(path: Path, **options: "Unpack[VerifyOptions]") -> Verification:
     """Whether a checkpoint is complete and sound: see ``sound`` of the result. As ``amn verify``."""
     return _run(Verification, "verify", [path], None, options)
 

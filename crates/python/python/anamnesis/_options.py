@@ -37,6 +37,13 @@ class InspectOptions(ReadOptions, total=False):
 
     to: str
     metadata: bool
+    context: int
+
+
+class VerifyOptions(LimitOptions, total=False):
+    """Of ``verify``."""
+
+    against: Path
 
 
 class NameOptions(TypedDict, total=False):
@@ -102,3 +109,5 @@ class ConvertOptions(QuantizeOptions, total=False):
     gguf_metadata: Path
     gguf_kv: Pairs
     gguf_remove_kv: Texts
+    like: str
+    no_mtp: bool
