@@ -80,7 +80,7 @@ fn of_configuration(case: &Case, end: &str, mutation: &Mutation) -> Option<&'sta
         "packing_format" | "backend" => (is_absent || is_other("auto_round:")).then_some(ZERO_POINTS),
         "weight_block_size" | "block_structure" => Some(CONFIGURED),
         "group_size" => (!is_indexed()).then_some(CONFIGURED),
-        _ if case.name.starts_with("gemma/") => Some(GEMMA_BITS),
+        _ if case.name.starts_with("gemma/") && sets_bits_of_gemma(end, mutation) => Some(GEMMA_BITS),
         "scale_rule" | "weight_scale_rule" => Some(SCALE_RULE),
         "num_bits" => has_more(case, mutation).then_some(BITS),
         "version" => Some(GAPS),
@@ -182,6 +182,11 @@ fn has_more(case: &Case, mutation: &Mutation) -> bool {
 /// The last component of a name.
 fn end_of(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or_default()
+}
+
+/// Whether a member of Gemma's configuration determines the number of bits.
+fn sets_bits_of_gemma(end: &str, mutation: &Mutation) -> bool {
+    end == "num_bits" || mutation.part.contains("module_quant_configs")
 }
 
 /// Whether a tensor stays in its module under its new name.
