@@ -11,6 +11,7 @@ mod moments;
 mod paired;
 mod scales;
 mod stats;
+mod tails;
 mod tensors;
 mod wide;
 

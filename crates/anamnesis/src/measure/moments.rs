@@ -8,6 +8,7 @@ use anamnesis_kernels::measure::{
 
 use super::blocks::Measure;
 use super::histogram::{FloatKind, Histogram};
+use super::tails::Tails;
 use crate::error::Result;
 use crate::scheme::coder::filled;
 
@@ -27,12 +28,18 @@ pub(super) struct Moments {
     /// The sum of squared distances from the mean.
     pub squares: f64,
     pub histogram: Histogram,
+    pub tails: Tails,
 }
 
 impl Moments {
     /// The mean of the finite values; 0 if there are none.
     pub(super) fn mean(&self) -> f64 {
         if self.finite == 0 { 0.0 } else { self.sum / self.finite as f64 }
+    }
+
+    /// The standard deviation of the finite values; 0 if there are none.
+    pub(super) fn deviation(&self) -> f64 {
+        if self.finite == 0 { 0.0 } else { (self.squares / self.finite as f64).sqrt() }
     }
 }
 
@@ -60,10 +67,12 @@ impl Measure for MeasureMoments {
         let min = lanes.min.into_iter().fold(f32::INFINITY, f32::min);
         let max = lanes.max.into_iter().fold(f32::NEG_INFINITY, f32::max);
         // Adding zero makes a negative zero positive: which of them is found depends on the order of values.
-        moments.range = Some((f64::from(min) + 0.0, f64::from(max) + 0.0));
+        let range = (f64::from(min) + 0.0, f64::from(max) + 0.0);
+        moments.range = Some(range);
         let mut squares = [0.0; 8];
         filled(add_squares(level, values, moments.mean(), &mut squares), values.len())?;
         moments.squares = sum_of_lanes(squares);
+        moments.tails = Tails::of_block(values, range, moments.mean(), moments.deviation());
         let mut histogram = Histogram::covering(min.into(), max.into(), FloatKind::F32);
         match histogram.near_scale().filter(|_| moments.finite == values.len() as u64) {
             Some((scale, first)) => {
@@ -100,6 +109,7 @@ impl Measure for MeasureMoments {
             (one, other) => one.or(other),
         };
         first.histogram.add(&second.histogram);
+        first.tails.merge(&second.tails);
         first
     }
 }

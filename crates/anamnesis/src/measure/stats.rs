@@ -10,8 +10,8 @@
 //! 4. Blocks are merged in pairs, then pairs of pairs, until one is left; a block without a partner moves up. Squares
 //!    are merged with the distance between the two means.
 //!
-//! Outliers are counted exactly, which needs the mean and the deviation first: tensors whose extremes are outliers are
-//! decoded a second time.
+//! Outliers are counted exactly, which needs the mean and the deviation first: the tails of every tensor are kept until
+//! then, and where they do not reach far enough, the tensor is decoded a second time.
 
 use super::blocks::MeasuringSink;
 use super::histogram::Histogram;
@@ -93,14 +93,15 @@ pub struct FiniteStats {
 }
 
 impl TensorStats {
-    fn new(input: DecodedInput<'_>, values: u64, moments: Moments) -> Self {
-        let finite = moments.range.map(|(min, max)| {
-            let count = moments.finite as f64;
-            let (mean, deviation) = (moments.sum / count, (moments.squares / count).sqrt());
-            FiniteStats { min, max, mean, deviation }
+    fn new(input: DecodedInput<'_>, values: u64, moments: &Moments) -> Self {
+        let finite = moments.range.map(|(min, max)| FiniteStats {
+            min,
+            max,
+            mean: moments.mean(),
+            deviation: moments.deviation(),
         });
-        let Moments { zeros, nan, infinite, histogram, .. } = moments;
-        let (name, shape) = (input.name.to_owned(), input.shape);
+        let &Moments { zeros, nan, infinite, .. } = moments;
+        let (name, shape, histogram) = (input.name.to_owned(), input.shape, moments.histogram.clone());
         Self { name, shape, values, zeros, nan, infinite, outliers: 0, finite, histogram }
     }
 
@@ -137,7 +138,7 @@ impl Checkpoint {
                 &InputContent::Values(_, Some(tensor)) if tensor.dtype == Dtype::F64 => {
                     let (wide, cancel) = (WideTensor { checkpoint: self, tensor }, options.cancel_token());
                     let moments = wide.moments(&cancel).map_err(|error| error.in_tensor(input.name))?;
-                    let mut tensor = TensorStats::new(input, tensor.elements(), moments);
+                    let mut tensor = TensorStats::new(input, tensor.elements(), &moments);
                     if let Some(limit) = tensor.outlier_limit() {
                         tensor.outliers = wide.outliers(limit, &cancel)?;
                     }
@@ -167,10 +168,15 @@ impl Checkpoint {
             match subject {
                 Subject::Tensor(input) => {
                     let elements = job.work.values().map_or(0, |values| values.elements);
-                    let tensor = TensorStats::new(input, elements, moments);
+                    let mut tensor = TensorStats::new(input, elements, &moments);
                     if let (Some(limit), Some(values)) = (tensor.outlier_limit(), job.work.values()) {
-                        let suspect = Suspect { tensor: stats.tensors.len(), limit };
-                        again.push((self::planned(&tensor.name, values), suspect));
+                        match moments.tails.outliers(limit.0, limit.1) {
+                            Some(outliers) => tensor.outliers = outliers,
+                            None => {
+                                let suspect = Suspect { tensor: stats.tensors.len(), limit };
+                                again.push((self::planned(&tensor.name, values), suspect));
+                            }
+                        }
                     }
                     stats.tensors.push(tensor);
                 }

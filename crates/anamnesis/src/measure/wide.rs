@@ -7,6 +7,7 @@ use super::blocks::{BLOCK_VALUES, BlockTree, Measure};
 use super::differences::{Differences, MeasureDifferences};
 use super::histogram::{FloatKind, Histogram};
 use super::moments::{MeasureMoments, Moments};
+use super::tails::Tails;
 use crate::cancel::CancelToken;
 use crate::catalog::StoredTensor;
 use crate::checkpoint::Checkpoint;
@@ -100,6 +101,7 @@ fn moments(values: &[f64]) -> Moments {
     let numbers = || values.iter().copied().filter(|value| value.is_finite());
     let (min, max) = (numbers().fold(f64::INFINITY, f64::min), numbers().fold(f64::NEG_INFINITY, f64::max));
     moments.range = Some((min + 0.0, max + 0.0));
+    moments.tails = Tails::none((min, max));
     let mean = moments.mean();
     let square = |value: &f64| if value.is_finite() { (value - mean) * (value - mean) } else { 0.0 };
     moments.squares = lane_sum(values.iter().map(square));

@@ -1,6 +1,6 @@
 //! Statistics and differences: equal to NumPy's, whatever the threads, the CPU level and the tiles.
 
-use crate::support::{Model, fixture, le_bytes};
+use crate::support::{Model, Noise, fixture, le_bytes};
 use anamnesis::{
     Checkpoint, CpuLevel, DiffOptions, DiffOutcome, ModelDiff, ModelStats, ParseLimits, RememberOptions, TargetDtype,
     TensorStats,
@@ -233,4 +233,27 @@ fn a_model_is_compared_with_its_gguf_file_through_the_names_of_both() {
         compared += 1;
     }
     assert!(compared > 10, "{compared} models");
+}
+
+#[test]
+fn outliers_are_counted_wherever_they_are() {
+    let mut noise = Noise(11);
+    // Heavy tails; blocks of equal, of growing and of very different deviation; more outliers than are kept.
+    let deviations: [fn(usize) -> f32; 4] = [
+        |_| 1.0,
+        |index| 1.0 + index as f32 / 1e5,
+        |index| [1e-3, 1.0, 50.0][index / 4096 % 3],
+        |index| {
+            if index.is_multiple_of(50) { 40.0 } else { 1.0 }
+        },
+    ];
+    for (case, deviation) in deviations.into_iter().enumerate() {
+        let values: Vec<f32> =
+            (0..1_000_003).map(|index| (noise.scale() / 9.75).tan() * deviation(index) - 0.3).collect();
+        let found = stats(&from_bytes(Model::new().floats("x", &[values.len()], &values).bytes()));
+        let finite = found.tensors[0].finite.unwrap();
+        assert!(found.tensors[0].outliers > 0, "case {case}");
+        let is_outlier = |value: &&f32| (f64::from(**value) - finite.mean).abs() > 6.0 * finite.deviation;
+        assert_eq!(found.tensors[0].outliers, values.iter().filter(is_outlier).count() as u64, "case {case}");
+    }
 }
