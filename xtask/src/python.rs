@@ -17,6 +17,9 @@ const PYRIGHT: &str = "pyright[nodejs]";
 /// Largest wheel, in bytes.
 const MAX_WHEEL_BYTES: u64 = 12 << 20;
 
+/// The variable by which the hostile tests keep the files that they build, and pytest finds them.
+const KEPT_FILES: &str = "AMN_KEPT_FILES";
+
 /// Writes the model that the guide's first example opens.
 const MODEL_OF_EXAMPLE: &str = "import anamnesis, numpy; \
     anamnesis.save_file({'blk.0.attn_q.weight': numpy.ones((2, 256), 'f4')}, 'model.gguf', force=True)";
@@ -47,7 +50,9 @@ pub(crate) fn run(build: Build) -> Result<(), String> {
     let wheel = wheel(&venv, &package, &work.join("wheels"), build)?;
     venv.pip(&["install", "-q", "--force-reinstall", "--no-deps"], &[&wheel.to_string_lossy()])?;
     let tests = package.join("tests");
-    venv.run("python", &tests, &["-m", "pytest", "-q", "."])?;
+    let hostile = hostile_files(&work)?;
+    let pytest = venv.program("python");
+    execute(Command::new(pytest).current_dir(&tests).env(KEPT_FILES, hostile).args(["-m", "pytest", "-q", "."]))?;
     venv.run("python", &tests, &["-m", "pytest", "-q", "--doctest-modules", "--pyargs", "anamnesis"])?;
     venv.run("mypy", &package, &[])?;
     venv.run("python", &tests, &["-m", "mypy.stubtest", "anamnesis._anamnesis", "--ignore-missing-stub"])?;
@@ -64,6 +69,19 @@ pub(crate) fn run(build: Build) -> Result<(), String> {
     let installed = installed.to_string_lossy();
     venv.run("mypy", &work, &["--strict", "--python-executable", &installed, &example])?;
     venv.run("pyright", &work, &["--pythonpath", &installed, &example])
+}
+
+/// The files that the library's hostile tests build, in a folder of their own.
+fn hostile_files(work: &Path) -> Result<PathBuf, String> {
+    let folder = work.join("hostile");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut tests = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    execute(tests.env(KEPT_FILES, &folder).args(["test", "-q", "--workspace", "--test", "hostile"]))?;
+    Ok(folder)
 }
 
 /// Installs the wheel where nothing else is, with what it asks for, and tries it.

@@ -1,5 +1,7 @@
 //! A builder of GGUF files, valid or invalid.
 
+use super::kept::kept;
+
 /// Type tags of metadata values.
 pub mod tag {
     pub const U8: u32 = 0;
@@ -97,6 +99,6 @@ impl Gguf {
             bytes.resize(bytes.len().next_multiple_of(self.alignment), 0);
         }
         bytes.extend(&self.data);
-        bytes
+        kept(bytes)
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 pub mod gguf;
+mod kept;
 pub mod pickle;
 pub mod zip;
 
@@ -53,7 +54,7 @@ impl Model {
 /// A file with exactly this header text.
 pub fn raw(header: impl AsRef<[u8]>, data: &[u8]) -> Vec<u8> {
     let header = header.as_ref();
-    [&(header.len() as u64).to_le_bytes(), header, data].concat()
+    kept::kept([&(header.len() as u64).to_le_bytes(), header, data].concat())
 }
 
 pub fn le_bytes(values: &[f32]) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! Pickles and PyTorch archives written by hand.
 
+use super::kept::kept;
 use super::zip::{Entry, archive};
 
 /// A pickle under construction: a method per instruction.
@@ -81,5 +82,5 @@ pub fn legacy_stream(object: &[u8], keys: &[&str], storages: &[(i64, &[u8])]) ->
         bytes.extend(elements.to_le_bytes());
         bytes.extend(*data);
     }
-    bytes
+    kept(bytes)
 }

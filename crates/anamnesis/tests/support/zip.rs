@@ -1,5 +1,7 @@
 //! A builder of ZIP archives, whose headers may be inconsistent.
 
+use super::kept::kept;
+
 /// One of the two headers of an entry.
 #[derive(Clone)]
 pub struct Head {
@@ -149,7 +151,7 @@ pub fn end64(count: u64, directory: u64, directory_bytes: u64) -> Vec<u8> {
 pub fn archive(entries: &[Entry]) -> Vec<u8> {
     let (mut bytes, directory, directory_bytes) = body(entries);
     bytes.extend(end(entries.len() as u16, directory, directory_bytes, b""));
-    bytes
+    kept(bytes)
 }
 
 /// An NPY file with this header text and these elements.
@@ -158,7 +160,7 @@ pub fn npy(text: &str, elements: &[u8]) -> Vec<u8> {
     bytes.extend((text.len() as u16).to_le_bytes());
     bytes.extend(text.as_bytes());
     bytes.extend(elements);
-    bytes
+    kept(bytes)
 }
 
 /// A one-dimensional array of bytes.

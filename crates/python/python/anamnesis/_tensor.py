@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ._anamnesis import Checkpoint as NativeCheckpoint
 from ._dtypes import numpy_dtype, target_name
+from .errors import UnsupportedError
 
 #: A step from which on rows are decoded one by one rather than with everything between them.
 _SPARSE_STEP = 16
@@ -310,7 +311,10 @@ def shaped(data: Array, dtype: str, shape: Tuple[int, ...]) -> Array:
     known = numpy_dtype(dtype)
     if known.itemsize * int(np.prod(shape, dtype=np.int64)) != data.size:
         return data
-    return data.view(known).reshape(shape)
+    try:
+        return data.view(known).reshape(shape)
+    except ValueError as error:
+        raise UnsupportedError(f"a tensor of {len(shape)} dimensions is not an array: {error}") from error
 
 
 def as_torch(array: Array, dtype: str) -> Any:
