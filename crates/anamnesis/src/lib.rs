@@ -9,12 +9,13 @@
 //!
 //! | to | call |
 //! |---|---|
-//! | open | [`Checkpoint::open`], [`open_with`](Checkpoint::open_with), [`from_bytes`](Checkpoint::from_bytes), [`from_reader`](Checkpoint::from_reader), [`from_positioned`](Checkpoint::from_positioned) |
+//! | open | [`Checkpoint::open`], [`open_with`](Checkpoint::open_with), [`from_bytes`](Checkpoint::from_bytes), [`from_reader`](Checkpoint::from_reader), [`from_positioned`](Checkpoint::from_positioned) (tensors in memory: [`MemoryTensors`]) |
 //! | list | [`Checkpoint::tensors`], [`weights`](Checkpoint::weights), [`inspect`](Checkpoint::inspect), [`metadata`](Checkpoint::metadata) |
 //! | decode one | [`Checkpoint::decode`], [`decode_into`](Checkpoint::decode_into), [`decode_tiles`](Checkpoint::decode_tiles) |
 //! | decode all | [`Checkpoint::decoded`], or to a file: [`Checkpoint::plan`] |
 //! | convert | [`Checkpoint::plan_convert`], [`plan_convert_directory`](Checkpoint::plan_convert_directory) |
 //! | quantise | the same, to a [`ConvertTarget`] that [`is_quantized`](ConvertTarget::is_quantized) |
+//! | quantise in memory | [`encode`](fn@encode) values by the name of an encoding, [`encode_tensors`] |
 //! | measure | [`Checkpoint::stats`], [`diff`](Checkpoint::diff), [`hash`](Checkpoint::hash) |
 //! | check | [`verify()`], [`scan()`] |
 //!
@@ -91,6 +92,7 @@ pub mod fuzzing;
 pub mod cancel;
 pub mod convert;
 mod decode;
+mod encode;
 pub mod error;
 pub mod formats;
 pub mod inspect;
@@ -103,7 +105,7 @@ pub mod verify;
 pub use architecture::Architecture;
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subject, TargetDtype};
-pub use checkpoint::{Checkpoint, Origin};
+pub use checkpoint::{Checkpoint, MemoryTensor, MemoryTensors, Origin};
 pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{
     Cast, Comparison, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions,
@@ -112,6 +114,7 @@ pub use convert::{
 };
 pub use cpu::CpuLevel;
 pub use decode::{DecodedElement, DecodedTensor};
+pub use encode::{Encoded, encode, encode_tensors};
 pub use error::{AnamnesisError, Fault, FileKind, ModelPart, Remedy, Request, Result};
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,

@@ -5,23 +5,19 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use anamnesis::{
-    BlockOptions, BlockType, CancelToken, ConvertOptions, ConvertPlan, ConvertTarget, Dtype, Existing, GgufType,
-    GgufWriteTensor, Importance, InputWeights, OpenOptions, QuantizationError, Request, write_gguf_to_writer,
+    BlockType, CancelToken, ConvertOptions, Existing, GgufType, GgufWriteTensor, Importance, InputWeights, OpenOptions,
+    QuantizationError, encode_tensors, write_gguf_to_writer,
 };
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use serde_json::Map;
 
-use crate::arrays::{Arrays, Given};
+use crate::arrays::{Given, arrays};
 use crate::checkpoint::Checkpoint;
 use crate::errors::exception;
 use crate::options::open_options;
 use crate::wait::interruptible;
-
-/// The target that types of single tensors are asked for with; any that writes blocks would do.
-const BLOCK_TARGET: &str = "q8_0";
 
 /// Quantises one array. Returns the checkpoint that holds it, the configuration it needs, and what it lost.
 #[pyfunction]
@@ -34,10 +30,10 @@ pub(crate) fn quantize<'py>(
     options: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<(Checkpoint, Option<String>, Option<Bound<'py, PyDict>>)> {
     let name = array.0.clone();
-    let arrays = Arrays::new(&[array], Map::new())?;
+    let arrays = arrays(&[array], &[].into())?;
     let cancel = CancelToken::new();
-    let (target, mut convert, block) = target(to).map_err(|error| exception(py, &error))?;
-    convert = convert.with_cancel(cancel.clone()).with_existing(Existing::Refuse).with_keep_names(true);
+    let mut convert = ConvertOptions::new();
+    convert = convert.with_cancel(cancel.clone()).with_existing(Existing::Refuse);
     set(&mut convert, options)?;
     if let Some(weights) = importance {
         let mut all = Importance::default();
@@ -45,56 +41,13 @@ pub(crate) fn quantize<'py>(
         convert.quantise.blocks = convert.quantise.blocks.with_importance(Arc::new(all));
     }
     let work = || {
-        let plain = OpenOptions::new().with_plain(true);
-        let convert = convert.with_quantized("*")?;
-        let plan = anamnesis::Checkpoint::from_positioned(arrays, &plain)?.plan_convert(target, &convert)?;
-        if plan.stats().quantized == 0 {
-            let why = plan.kept().first().map_or("it holds no floats", |(_, keeping)| keeping.reason()).to_owned();
-            return Err(Request::Contradiction { what: format!("quantising {name:?} to {to}"), why }.into());
-        }
-        if let Some(block) = block {
-            refuse_other_types(&plan, block)?;
-        }
-        let (bytes, report) = plan.to_bytes(|_| {})?;
-        let config = plan.configuration();
-        let mut options = OpenOptions::new();
-        options.config = config.clone().map(Into::into);
-        let opened = anamnesis::Checkpoint::from_bytes_with(bytes, &options)?;
-        Ok((opened, config, report.errors.into_iter().next()))
+        let encoded = encode_tensors(to, arrays, convert)?;
+        let (config, error) = (encoded.configuration().map(str::to_owned), encoded.errors().first().cloned());
+        Ok((encoded.into_checkpoint(), config, error))
     };
     let done = interruptible(py, &cancel, |_| Ok(()), work)?;
     let (opened, config, error) = done.map_err(|error| exception(py, &error))?;
     Ok((Checkpoint::of(opened), config, error.map(|error| lost(py, &error)).transpose()?))
-}
-
-/// A target by its name, or a block type of GGUF by its own: as it is listed, so that `IQ2_S` is the block type and `iq2_s` the
-/// mix, and in any case where there is no such target.
-fn target(name: &str) -> anamnesis::Result<(ConvertTarget, ConvertOptions, Option<BlockType>)> {
-    let options = ConvertOptions::new();
-    let quantising = || ConvertTarget::all().filter(|target| target.is_quantized());
-    let as_target = quantising().find(|target| target.name() == name);
-    let as_block = block_type(name).filter(|block| block.name() == name || as_target.is_none());
-    if let Some(block) = as_block {
-        let mut options = options;
-        options.quantise.blocks = BlockOptions::new().with_pure(true).with_tensor_type(".*", Dtype::Block(block));
-        return Ok((ConvertTarget::parse(BLOCK_TARGET)?, options, Some(block)));
-    }
-    let target = as_target.or_else(|| quantising().find(|target| target.names().contains(&name)));
-    let unknown = || {
-        let known = quantising().map(|target| target.name().to_owned()).collect();
-        Request::UnknownName { what: "encoding", name: name.to_owned(), known }
-    };
-    Ok((target.ok_or_else(unknown)?, options, None))
-}
-
-/// Refuses the types that llama.cpp falls back to where rows cannot be cut into blocks: this one was asked for.
-fn refuse_other_types(plan: &ConvertPlan, block: BlockType) -> anamnesis::Result<()> {
-    let other = plan.tensors().find(|tensor| tensor.dtype != Dtype::Block(block));
-    other.map_or(Ok(()), |tensor| {
-        let row = tensor.shape.last().map_or(0, |&length| length as u64);
-        let (target, group) = (block.name().to_owned(), block.block_elements());
-        Err(Request::Indivisible { target, group, tensors: vec![(tensor.name, row)] }.into())
-    })
 }
 
 fn block_type(name: &str) -> Option<BlockType> {
@@ -142,7 +95,7 @@ pub(crate) fn assemble(
     arrays: Vec<Given<'_>>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Checkpoint> {
-    let (arrays, options) = (Arrays::new(&arrays, Map::new())?, open_options(options)?);
+    let (arrays, options) = (crate::arrays::arrays(&arrays, &[].into())?, open_options(options)?);
     let opened = py.detach(|| anamnesis::Checkpoint::from_positioned(arrays, &options));
     Ok(Checkpoint::of(opened.map_err(|error| exception(py, &error))?))
 }

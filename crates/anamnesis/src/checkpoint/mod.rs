@@ -9,6 +9,7 @@ mod inside;
 mod known;
 mod locate;
 mod markers;
+mod memory_tensors;
 mod metadata;
 mod names;
 mod ollama;
@@ -42,6 +43,7 @@ pub(crate) use files::{
 pub(crate) use inside::file_inside;
 pub(crate) use locate::{is_in_store, resolve};
 pub(crate) use markers::ENTRY as MARKERS;
+pub use memory_tensors::{MemoryTensor, MemoryTensors};
 pub use ollama::resolve_ollama_model;
 pub use origin::Origin;
 

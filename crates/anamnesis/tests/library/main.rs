@@ -8,6 +8,7 @@ mod support;
 mod architecture;
 mod compatible;
 mod digests;
+mod encoding;
 mod front_door;
 mod hashes;
 mod inspecting;
