@@ -11,6 +11,7 @@ mod change;
 mod complete;
 pub(crate) mod config;
 mod defaults;
+mod exponential;
 mod families;
 mod gguf;
 pub(crate) mod key;

@@ -7,6 +7,7 @@ use anamnesis_kernels::chosen::round_slice;
 use anamnesis_kernels::float::f16;
 use anamnesis_kernels::widen_f32;
 
+use crate::architecture::exponential::exponential;
 use crate::architecture::tree::Formula;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
@@ -58,10 +59,6 @@ impl Each {
 }
 
 /// Rounded once from F64.
-fn exponential(value: f32) -> f32 {
-    f64::from(value).exp() as f32
-}
-
 fn logarithm(value: f32) -> f32 {
     f64::from(value).ln() as f32
 }

@@ -13,6 +13,8 @@ const FILE: &str = "rwkv_vocab_v20230424.txt";
 
 /// The number of tokens by default.
 const SIZE: u64 = 65_536;
+/// The chat template of models without one.
+const TEMPLATE: &str = include_str!("templates/rwkv_world.jinja");
 /// The token that ends a turn: two line breaks.
 const END_OF_TURN: u32 = 261;
 
@@ -60,7 +62,7 @@ pub(super) fn write(
     special.replace("eos", 0);
     special.write(metadata)?;
     if !has_template {
-        metadata.text("tokenizer.chat_template", "rwkv-world");
+        metadata.text("tokenizer.chat_template", TEMPLATE);
     }
     Ok(())
 }
