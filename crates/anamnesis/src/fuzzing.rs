@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::architecture::card::{self, Counts};
+use crate::architecture::card::{self, Counts, FileType};
 use crate::architecture::sidecars::in_memory::InMemory;
 use crate::architecture::tokenizer::back::back;
 use crate::architecture::tokenizer::rules::{LLAMA_LIKE, PIECES_OR_BPE};
@@ -27,7 +27,7 @@ pub fn vocabulary(name: &str, text: &[u8]) {
 /// Reads a model card.
 pub fn card(text: &[u8]) {
     let files = InMemory::default().named("Model-7B-v1").with("README.md", text);
-    let metadata = card::general(&files, &Map::new(), &Counts::default());
+    let metadata = card::general(&files, &Map::new(), &Counts::default(), FileType::Model);
     assert!(metadata.is_ok_and(|metadata| !metadata.entries().is_empty()));
 }
 

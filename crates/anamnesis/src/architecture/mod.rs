@@ -5,6 +5,7 @@
 //! (`tokenizer`). A new one is a file in `models` and a line in its list. `map` and `back` read these tables in either
 //! direction; the result is a `tree` of steps per tensor, from which `reshape` builds decoders that work tile by tile.
 
+pub(crate) mod adapter;
 pub(crate) mod back;
 pub(crate) mod card;
 mod change;

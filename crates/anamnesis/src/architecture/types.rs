@@ -46,6 +46,9 @@ const SMALL: [&str; 20] = [
     "altup_predict_coef",
 ];
 
+/// Ends of the names of an adapter's factors.
+const FACTORS: [&str; 2] = [".lora_a", ".lora_b"];
+
 /// Which tensors are F32 whatever type is requested, for an architecture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TypeRules {
@@ -71,6 +74,9 @@ impl TypeRules {
             return true;
         }
         if self.all_matrices {
+            return false;
+        }
+        if FACTORS.iter().any(|ending| name.ends_with(ending)) {
             return false;
         }
         let Some(module) = name.strip_suffix(".weight") else { return true };

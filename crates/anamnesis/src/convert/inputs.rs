@@ -100,6 +100,12 @@ impl SelectedTensors {
         self
     }
 
+    /// Sorts the tensors by their places in the files, the order of an adapter.
+    pub(super) fn in_stored_order(mut self) -> Self {
+        self.tensors.sort_by_key(|tensor| tensor.parts.first().copied().map(TensorId::index));
+        self
+    }
+
     /// Names and shapes, which architectures map.
     pub(super) fn named(&self) -> Vec<Named<'_>> {
         self.tensors.iter().map(|tensor| Named { name: &tensor.new_name, shape: &tensor.shape }).collect()

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 
 use super::rules::Rules;
 use super::split::Split;
@@ -43,6 +44,8 @@ pub struct ConvertOptions {
     pub like: Option<String>,
     /// Whether a checkpoint converted to GGUF loses its layers for multi-token prediction.
     pub without_mtp: bool,
+    /// The directory of the model that an adapter (LoRA) was trained for. Only its configuration is read.
+    pub base: Option<PathBuf>,
     /// How a GGUF model is split into files.
     pub split: Split,
     /// Which tensors are cast to the output type.
@@ -160,6 +163,13 @@ impl ConvertOptions {
     #[must_use]
     pub const fn with_without_mtp(mut self, without: bool) -> Self {
         self.without_mtp = without;
+        self
+    }
+
+    /// Sets the directory of the model that an adapter was trained for.
+    #[must_use]
+    pub fn with_base(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.base = Some(directory.into());
         self
     }
 

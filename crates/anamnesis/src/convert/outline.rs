@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::finished::Outputs;
 use super::inputs::ClaimedCatalog;
-use super::mapped::{MappedOutputs, Model};
+use super::mapped::{MappedInput, MappedOutputs};
 use super::notes::{self, PlanNote};
 use super::options::{Cast, ConvertOptions};
 use super::output_tensor::fit;
@@ -51,7 +51,7 @@ impl Checkpoint {
     /// The tensors and the metadata of an output, without their offsets.
     pub(crate) fn outline(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Outline> {
         self.check_target(target, options)?;
-        let model = self.model_for(target, options)?;
+        let model = self.mapped_for(target, options)?;
         let MappedOutputs { mut outputs, metadata, notes: notes_of_model } =
             self.outputs(target, options, model.as_ref())?;
         let described = target.encoding().map(|encoding| self.described(encoding, options, &outputs));
@@ -126,7 +126,7 @@ impl Checkpoint {
         &self,
         target: ConvertTarget,
         options: &ConvertOptions,
-        model: Option<&Model<'_>>,
+        model: Option<&MappedInput<'_>>,
     ) -> Result<MappedOutputs> {
         let (encoding, container, cast_all) = (target.encoding(), target.container()?, options.cast == Cast::All);
         let of_model = match (encoding, model) {

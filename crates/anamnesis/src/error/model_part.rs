@@ -14,6 +14,8 @@ pub enum ModelPart {
     Tokenizer,
     /// llama.cpp's name of the pre-tokenizer, `tokenizer.ggml.pre`, which the caller can set.
     PreTokenizer,
+    /// The model that an adapter was trained for.
+    Base,
 }
 
 /// As in `unsupported model class`.
@@ -24,6 +26,7 @@ impl fmt::Display for ModelPart {
             Self::Architecture => "architecture",
             Self::Tokenizer => "tokenizer",
             Self::PreTokenizer => "pre-tokenizer",
+            Self::Base => "base model",
         })
     }
 }

@@ -297,6 +297,10 @@ pub(crate) struct ConvertArgs {
     /// From a model directory to GGUF: leave out layers for multi-token prediction
     #[arg(long, conflicts_with = "keep_names", help_heading = GGUF)]
     pub(crate) no_mtp: bool,
+    /// From a LoRA adapter to GGUF: the directory of the model it was trained for, or hf:org/name; only its
+    /// config.json is read [default: the model that the adapter names, in the local Hugging Face cache]
+    #[arg(long, value_name = "DIR", conflicts_with = "keep_names", help_heading = GGUF)]
+    pub(crate) base: Option<PathBuf>,
     /// GGUF metadata, as a JSON object
     #[arg(long, value_name = "FILE", help_heading = GGUF)]
     pub(crate) gguf_metadata: Option<PathBuf>,

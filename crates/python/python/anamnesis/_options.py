@@ -111,3 +111,4 @@ class ConvertOptions(QuantizeOptions, total=False):
     gguf_remove_kv: Texts
     like: str
     no_mtp: bool
+    base: Path

@@ -8,9 +8,56 @@ pub(crate) struct Counts {
     of_one_expert: u64,
     experts: u64,
     expert_tensors: u64,
+    is_of_adapter: bool,
+}
+
+/// The number of parameters that a name is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TotalSize {
+    /// Of a model.
+    Exact(u64),
+    /// Of the weights that an adapter changes: at most those of the model.
+    OfAdapter(u64),
+}
+
+impl TotalSize {
+    /// The number of parameters of a model; 0 for an adapter.
+    pub(super) const fn exact(self) -> u64 {
+        match self {
+            Self::Exact(total) => total,
+            Self::OfAdapter(_) => 0,
+        }
+    }
+
+    pub(super) const fn is_of_adapter(self) -> bool {
+        matches!(self, Self::OfAdapter(_))
+    }
+
+    /// Whether a size in a name is too far from this one to be that of the model.
+    pub(super) fn is_far(self, label: f64) -> bool {
+        match self {
+            Self::Exact(0) => false,
+            Self::Exact(total) => (label - total as f64).abs() > (u128::from(total) * 7 / 8) as f64,
+            Self::OfAdapter(total) => label < (total / 8) as f64,
+        }
+    }
 }
 
 impl Counts {
+    /// The number of parameters, for the interpretation of names.
+    pub(super) const fn size(&self) -> TotalSize {
+        match self.is_of_adapter {
+            true => TotalSize::OfAdapter(self.total),
+            false => TotalSize::Exact(self.total),
+        }
+    }
+
+    /// Counts the product of a pair of an adapter, by the name and the shape of the weight it is added to.
+    pub(crate) fn add_product(&mut self, name: &str, shape: &[usize]) {
+        self.is_of_adapter = true;
+        self.add(name, shape);
+    }
+
     /// Counts a tensor by its GGUF name and its shape, outermost dimension first.
     pub(crate) fn add(&mut self, name: &str, shape: &[usize]) {
         let size = shape.iter().fold(1_u64, |size, &length| size.saturating_mul(length as u64));

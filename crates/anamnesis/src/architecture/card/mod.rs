@@ -17,15 +17,35 @@ use super::sidecars::SidecarFiles;
 use crate::catalog::MetadataArray;
 use crate::error::Result;
 
+/// The kind of a GGUF file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileType {
+    Model,
+    Adapter,
+}
+
+impl FileType {
+    fn write(self, metadata: &mut MetadataBuilder) {
+        match self {
+            Self::Model => metadata.text("general.type", "model"),
+            Self::Adapter => {
+                metadata.text("general.type", "adapter");
+                metadata.text("adapter.type", "lora");
+            }
+        }
+    }
+}
+
 /// The `general.*` keys in the order they are written, from `general.type` to `general.languages`. The architecture, the type
 /// of the file and the version of quantisation are not among them.
 pub(crate) fn general(
     files: &dyn SidecarFiles,
     config: &Map<String, Value>,
     counts: &Counts,
+    kind: FileType,
 ) -> Result<MetadataBuilder> {
     let mut metadata = MetadataBuilder::default();
-    metadata.text("general.type", "model");
+    kind.write(&mut metadata);
     sampling::write(files.read("generation_config.json")?.as_deref(), &mut metadata);
     let card = Card::read(files.read("README.md")?.as_deref());
     let directory = files.directory_name();
@@ -33,7 +53,7 @@ pub(crate) fn general(
     // More than an owner and a name is a path on a disk.
     let path = path.filter(|path| path.matches('/').count() <= 1);
     let guesses: Vec<ModelName> =
-        [path, directory.as_deref()].into_iter().flatten().map(|id| ModelName::guess(id, counts.total)).collect();
+        [path, directory.as_deref()].into_iter().flatten().map(|id| ModelName::guess(id, counts.size())).collect();
     let guessed = |part: fn(&ModelName) -> Option<String>| guesses.iter().find_map(part);
     let name = card.text(&["name", "model_name"]).or_else(|| guessed(|name| Some(titled(&name.full))));
     metadata.text("general.name", name.or(directory).unwrap_or_default());
@@ -49,7 +69,7 @@ pub(crate) fn general(
     one("finetune", &["finetune", "model_finetune"], guessed(|name| name.finetune.clone()));
     one("basename", &["basename", "model_basename", "model_type"], guessed(|name| name.basename.clone()));
     one("description", &["description", "model_description"], None);
-    let count_fn = (counts.total > 0).then(|| counts.label());
+    let count_fn = (counts.size().exact() > 0).then(|| counts.label());
     one("size_label", &["size_label", "model_size_label"], guessed(|name| name.size_label.clone()).or(count_fn));
     if let Some(license) = card.list("license").filter(|list| !list.is_empty()) {
         metadata.text("general.license", license.join(","));
@@ -68,8 +88,8 @@ pub(crate) fn general(
     }
     let listed = |names: &[&str]| names.iter().find_map(|name| card.get(name)).map(Entry::items);
     let models = listed(&["base_model", "base_models", "base_model_sources"]);
-    sources::write("base_model", models, counts.total, &mut metadata);
-    sources::write("dataset", listed(&["datasets", "dataset", "dataset_sources"]), counts.total, &mut metadata);
+    sources::write("base_model", models, counts.size(), &mut metadata);
+    sources::write("dataset", listed(&["datasets", "dataset", "dataset_sources"]), counts.size(), &mut metadata);
     for (key, names) in [("tags", ["tags", "pipeline_tag"]), ("languages", ["languages", "language"])] {
         let texts = names.iter().filter_map(|name| card.list(name)).flatten().collect();
         metadata.array(format!("general.{key}"), MetadataArray::String(texts));
@@ -88,7 +108,8 @@ mod tests {
         let config = serde_json::json!({"_name_or_path": "org/other-7B-v2"});
         let named = |files: InMemory, config: &Value| {
             let metadata =
-                general(&files.named("tiny-1K-chat"), config.as_object().unwrap(), &Counts::default()).unwrap();
+                general(&files.named("tiny-1K-chat"), config.as_object().unwrap(), &Counts::default(), FileType::Model)
+                    .unwrap();
             let name = metadata.entries().iter().find(|(key, _)| key == "general.name").unwrap();
             name.1.as_string().unwrap().to_owned()
         };
@@ -102,7 +123,7 @@ mod tests {
     fn sampling_that_is_no_number_is_left_out_and_said() {
         let files =
             InMemory::default().with("generation_config.json", r#"{"top_k": 1.5, "temperature": 1, "top_p": null}"#);
-        let metadata = general(&files, &Map::new(), &Counts::default()).unwrap();
+        let metadata = general(&files, &Map::new(), &Counts::default(), FileType::Model).unwrap();
         let temperature = ("general.sampling.temp".to_owned(), MetadataValue::F32(1.0));
         assert!(metadata.entries().contains(&temperature) && metadata.notes.len() == 1, "{metadata:?}");
         assert!(metadata.entries().iter().all(|(key, _)| !key.contains("top_")));

@@ -1,5 +1,6 @@
 //! The parts of a model's name (`Metadata.get_model_id_components` of gguf): organisation, base name, fine-tune, version, size.
 
+use super::counts::TotalSize;
 use std::sync::LazyLock;
 
 use regex_lite::Regex;
@@ -57,7 +58,7 @@ static EXPRESSIONS: LazyLock<Expressions> = LazyLock::new(|| {
 impl ModelName {
     /// Takes a name apart. A size far from that of the model, which has `total` parameters, is taken for something else, such
     /// as the length of its context.
-    pub(super) fn guess(id: &str, total: u64) -> Self {
+    pub(super) fn guess(id: &str, total: TotalSize) -> Self {
         if id.contains(' ') {
             // A sentence is a name by itself.
             return Self { full: id.to_owned(), ..Self::default() };
@@ -99,7 +100,7 @@ impl ModelName {
 }
 
 /// The meaning of a part by itself.
-fn taken_for(mut part: Part, is_first: bool, total: u64) -> Part {
+fn taken_for(mut part: Part, is_first: bool, total: TotalSize) -> Part {
     if EXPRESSIONS.version.is_match(&part.text) {
         part.is_version = true;
     } else if EXPRESSIONS.quantisation.is_match(&part.text) {
@@ -123,8 +124,7 @@ fn taken_for(mut part: Part, is_first: bool, total: u64) -> Part {
             let digits: String = digits.iter().collect();
             let thousands = " KMBT".find(*unit).map_or(-1, |place| place as i32);
             let label = digits.parse::<f64>().ok().map(|number| number * 1000_f64.powi(thousands));
-            let is_far = |label: f64| (label - total as f64).abs() > (u128::from(total) * 7 / 8) as f64;
-            if total > 0 && label.is_some_and(is_far) {
+            if label.is_some_and(|label| total.is_far(label)) {
                 part.is_finetune = true;
                 *unit = unit.to_ascii_lowercase();
             }
@@ -132,7 +132,9 @@ fn taken_for(mut part: Part, is_first: bool, total: u64) -> Part {
         part.is_size = !part.is_finetune;
         part.text = letters.into_iter().collect();
     } else if !is_first && EXPRESSIONS.finetune.is_match(&part.text) {
-        part.is_finetune = true;
+        // An adapter is one without its name saying so.
+        part.is_type = total.is_of_adapter() && part.text.eq_ignore_ascii_case("lora");
+        part.is_finetune = !part.is_type;
     }
     part
 }
@@ -194,7 +196,7 @@ mod tests {
     use super::*;
 
     fn guess(id: &str, total: u64) -> [Option<String>; 5] {
-        let name = ModelName::guess(id, total);
+        let name = ModelName::guess(id, TotalSize::Exact(total));
         [name.organization, name.basename, name.finetune, name.version, name.size_label]
     }
 

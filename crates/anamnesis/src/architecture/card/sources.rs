@@ -1,5 +1,6 @@
 //! Models and datasets that a model comes from.
 
+use super::counts::TotalSize;
 use super::front_matter::Entry;
 use super::model_name::{ModelName, titled};
 use crate::architecture::metadata_builder::MetadataBuilder;
@@ -8,7 +9,7 @@ use crate::architecture::metadata_builder::MetadataBuilder;
 const KEYS: [&str; 9] = ["name", "author", "version", "organization", "description", "url", "doi", "uuid", "repo_url"];
 
 /// Writes the number of sources and the keys of each.
-pub(super) fn write(kind: &str, listed: Option<Vec<&Entry>>, total: u64, metadata: &mut MetadataBuilder) {
+pub(super) fn write(kind: &str, listed: Option<Vec<&Entry>>, total: TotalSize, metadata: &mut MetadataBuilder) {
     let Some(listed) = listed else { return };
     metadata.number(format!("general.{kind}.count"), u32::try_from(listed.len()).unwrap_or(u32::MAX));
     for (place, entry) in listed.into_iter().enumerate() {
@@ -21,7 +22,7 @@ pub(super) fn write(kind: &str, listed: Option<Vec<&Entry>>, total: u64, metadat
     }
 }
 
-fn known(entry: &Entry, total: u64) -> Vec<(String, String)> {
+fn known(entry: &Entry, total: TotalSize) -> Vec<(String, String)> {
     let id = match entry {
         Entry::Map(entries) => {
             let texts = entries.iter().filter_map(|(key, value)| Some((key.clone(), value.as_text()?.to_owned())));

@@ -142,7 +142,12 @@ fn models_are_named_as_the_converter_names_them() {
             counts.add(tensor.name, tensor.shape);
         }
         let name = directory.file_name().unwrap().to_string_lossy().into_owned();
-        match card::general(&Directory::new(&directory, &ParseLimits::default()), &config, &counts) {
+        match card::general(
+            &Directory::new(&directory, &ParseLimits::default()),
+            &config,
+            &counts,
+            card::FileType::Model,
+        ) {
             Ok(metadata) => {
                 for difference in differences(metadata.entries(), &written(&file, "general.")) {
                     faults.push(format!("{name}: {difference}"));

@@ -2,7 +2,7 @@
 
 use super::Model;
 use crate::architecture::Mapping;
-use crate::architecture::card::{self, Counts};
+use crate::architecture::card::{self, Counts, FileType};
 use crate::architecture::config::Config;
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::architecture::sidecars::Directory;
@@ -51,7 +51,7 @@ impl Model<'_> {
         let mut metadata = MetadataBuilder::default();
         metadata.text("general.architecture", self.architecture.name());
         self.architecture.write_early_keys(config, &mut metadata)?;
-        let general = card::general(files, &self.raw, &counts)?;
+        let general = card::general(files, &self.raw, &counts, FileType::Model)?;
         general.entries().iter().for_each(|(key, value)| metadata.set(key.clone(), value.clone()));
         metadata.notes.extend(general.notes);
         self.architecture.write_keys(config, file_type, &mut metadata)?;

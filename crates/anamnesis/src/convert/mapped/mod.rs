@@ -1,6 +1,7 @@
 //! A checkpoint of a known architecture as a GGUF file for llama.cpp, with the names, order, types and keys
 //! of its converter.
 
+mod adapter;
 mod blocks;
 mod compared;
 mod input_scales;
@@ -13,16 +14,16 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::finished::Outputs;
-use super::inputs::ClaimedCatalog;
+use super::inputs::{ClaimedCatalog, SelectedTensors};
 use super::options::ConvertOptions;
 use super::outputs::Planner;
 use super::quantise::Quantise;
 use super::target::ConvertTarget;
 use super::types::Types;
-use crate::architecture::Architecture;
 use crate::architecture::sentence_transformers;
 use crate::architecture::sidecars::{Directory, SidecarFiles};
-use crate::architecture::types::Weights;
+use crate::architecture::types::{TypeRules, Weights};
+use crate::architecture::{Architecture, Mapped};
 use crate::catalog::{BlockType, Metadata, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
@@ -43,6 +44,44 @@ pub(super) struct Model<'a> {
     directory: PathBuf,
 }
 
+/// An input whose tensors get other names in GGUF: a language model or an adapter.
+pub(super) enum MappedInput<'a> {
+    Model(Model<'a>),
+    Adapter(adapter::Adapter<'a>),
+}
+
+impl MappedInput<'_> {
+    pub(super) const fn architecture(&self) -> &'static Architecture {
+        match self {
+            Self::Model(model) => model.architecture(),
+            Self::Adapter(adapter) => adapter.architecture(),
+        }
+    }
+
+    /// Plans every tensor and every key of the output.
+    pub(super) fn outputs(&self, options: &ConvertOptions, quantise: Option<Quantise<'_>>) -> Result<MappedOutputs> {
+        match self {
+            Self::Model(model) => model.outputs(options, quantise),
+            Self::Adapter(adapter) => adapter.outputs(options),
+        }
+    }
+}
+
+/// Plans mapped tensors of values, unquantised.
+fn planned(
+    (input, selected): (ClaimedCatalog<'_>, &SelectedTensors),
+    tensors: &[Mapped],
+    weights: Weights,
+    rules: TypeRules,
+) -> Result<Outputs> {
+    let types = Types::LlamaCpp { weights, rules, decoded: TargetDtype::F32, allow_nonfinite: false };
+    let mut planner = Planner::new(input, &selected.tensors, types, None);
+    for mapped in tensors {
+        planner.values(mapped, false).map_err(|error| error.in_tensor(&mapped.name))?;
+    }
+    planner.finish(selected.left_out)
+}
+
 /// The tensors and metadata of an output, without their offsets.
 pub(super) struct MappedOutputs {
     pub outputs: Outputs,
@@ -52,6 +91,18 @@ pub(super) struct MappedOutputs {
 }
 
 impl Checkpoint {
+    /// The input as it is mapped to the GGUF names of its architecture; `None` if names are kept.
+    pub(super) fn mapped_for(
+        &self,
+        target: ConvertTarget,
+        options: &ConvertOptions,
+    ) -> Result<Option<MappedInput<'_>>> {
+        if let Some(adapter) = self.adapter_for(target, options)? {
+            return Ok(Some(MappedInput::Adapter(adapter)));
+        }
+        Ok(self.model_for(target, options)?.map(MappedInput::Model))
+    }
+
     /// The model of a checkpoint that is mapped to the GGUF names of its architecture; `None` if names are kept.
     pub(super) fn model_for(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<Option<Model<'_>>> {
         let is_gguf = target.format() == Format::Gguf && self.format() != Format::Gguf;

@@ -48,6 +48,7 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     options.keep_names = args.keep_names;
     options.like.clone_from(&args.like);
     options.without_mtp = args.no_mtp;
+    options.base.clone_from(&args.base);
     if args.cast.is_some() {
         options = options.with_cast(Cast::All);
     }
@@ -80,6 +81,7 @@ fn refuse_inapplicable(args: &ConvertArgs, target: ConvertTarget) -> Result<(), 
         (args.keep_names, "--keep-names"),
         (args.like.is_some(), "--like"),
         (args.no_mtp, "--no-mtp"),
+        (args.base.is_some(), "--base"),
         (args.gguf_metadata.is_some(), "--gguf-metadata"),
         (!args.gguf_kv.is_empty(), "--gguf-kv"),
         (!args.gguf_remove_kv.is_empty(), "--gguf-remove-kv"),
@@ -211,6 +213,9 @@ impl Request<'_> {
         let advice = match &error {
             AnamnesisError::UnsupportedModel { part: ModelPart::PreTokenizer, .. } => {
                 Some("--gguf-kv tokenizer.ggml.pre=NAME sets it".to_owned())
+            }
+            AnamnesisError::UnsupportedModel { part: ModelPart::Base, .. } => {
+                Some("--base DIR names its directory; --keep-names writes the tensors as they are".to_owned())
             }
             AnamnesisError::UnsupportedModel { part: ModelPart::Class | ModelPart::Architecture, .. }
                 if self.target.extension() == ConvertTarget::Gguf.extension() =>
