@@ -75,6 +75,7 @@
 struct GuideFromRust;
 
 mod architecture;
+mod byte_level;
 mod catalog;
 mod checkpoint;
 mod compat;

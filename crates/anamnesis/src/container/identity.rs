@@ -16,6 +16,8 @@ pub enum Format {
     Gguf,
     /// Single NumPy arrays, `.npy`
     Npy,
+    /// Models of whisper.cpp, `ggml-*.bin`
+    Whisper,
 }
 
 /// Description of a container.

@@ -4,8 +4,10 @@
 //! Each container describes its extensions and magic in an `About`. A new one is a folder here, a variant of
 //! [`Format`] and a line in [`ALL`]. [`open`] reads a file of any of them, [`sniff`] identifies other kinds of files.
 
+mod cursor;
 mod detect;
 mod explain;
+mod ggml_types;
 pub(crate) mod gguf;
 mod identity;
 mod interface;
@@ -18,6 +20,7 @@ mod registry;
 pub(crate) mod safetensors;
 mod sniff;
 mod strided;
+mod whisper;
 pub(crate) mod zip;
 
 pub(crate) use detect::open;

@@ -2,10 +2,10 @@
 
 use super::identity::{About, Format};
 use super::interface::Container;
-use super::{gguf, npy, pth, safetensors};
+use super::{gguf, npy, pth, safetensors, whisper};
 
 /// All containers, in the order they are listed to users.
-pub(crate) const ALL: &[About] = &[safetensors::ABOUT, gguf::ABOUT, npy::NPZ, npy::NPY, pth::ABOUT];
+pub(crate) const ALL: &[About] = &[safetensors::ABOUT, gguf::ABOUT, npy::NPZ, npy::NPY, pth::ABOUT, whisper::ABOUT];
 
 /// The container of a format.
 pub(crate) fn of(format: Format) -> &'static dyn Container {

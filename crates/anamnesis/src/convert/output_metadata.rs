@@ -2,7 +2,7 @@
 
 use super::options::{Cast, ConvertOptions};
 use super::target::ConvertTarget;
-use crate::catalog::{Metadata, MetadataValue, Rounding, TargetDtype};
+use crate::catalog::{Metadata, MetadataArray, MetadataValue, Rounding, TargetDtype};
 use crate::checkpoint::{Checkpoint, MARKERS};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Request, Result};
@@ -20,13 +20,19 @@ impl Checkpoint {
         mapped: Option<Metadata>,
     ) -> Result<(Option<Metadata>, usize)> {
         let in_catalog = self.catalog.metadata.as_ref().map_or(0, |metadata| metadata.len());
-        let is_kept = self.format() == target.format();
+        // Metadata that is left unread is typed. GGUF has every type; safetensors gets texts of what no GGUF file holds.
+        let is_typed = self.catalog.unread_metadata > 0;
+        let is_text = is_typed && self.format() != Format::Gguf && target.format() == Format::Safetensors;
+        let is_kept = self.format() == target.format() || (is_typed && target.format() == Format::Gguf) || is_text;
         let mut dropped = if is_kept || mapped.is_some() { 0 } else { in_catalog + self.catalog.unread_metadata };
         let mut metadata = match mapped {
             Some(mapped) => Some(mapped),
             None if is_kept => self.all_metadata()?,
             None => None,
         };
+        if let Some(all) = metadata.as_mut().filter(|_| is_text) {
+            all.iter_mut().for_each(|(_, value)| *value = MetadataValue::String(text_of(value)));
+        }
         // The input's markers of quantised weights no longer apply after decoding or quantising.
         if let Some(all) = &mut metadata {
             all.remove(MARKERS);
@@ -73,6 +79,44 @@ impl Checkpoint {
         let wanted = options.target_dtype()?;
         let is_decoded = wanted.is_some() || options.cast == Cast::All;
         Ok(is_decoded.then(|| wanted.unwrap_or_default()))
+    }
+}
+
+/// A metadata value as text: a string as it is, anything else as JSON.
+fn text_of(value: &MetadataValue) -> String {
+    match value {
+        MetadataValue::String(text) => text.clone(),
+        MetadataValue::Array(array) => array_json(array).to_string(),
+        MetadataValue::U8(number) => number.to_string(),
+        MetadataValue::I8(number) => number.to_string(),
+        MetadataValue::U16(number) => number.to_string(),
+        MetadataValue::I16(number) => number.to_string(),
+        MetadataValue::U32(number) => number.to_string(),
+        MetadataValue::I32(number) => number.to_string(),
+        MetadataValue::F32(number) => number.to_string(),
+        MetadataValue::Bool(truth) => truth.to_string(),
+        MetadataValue::U64(number) => number.to_string(),
+        MetadataValue::I64(number) => number.to_string(),
+        MetadataValue::F64(number) => number.to_string(),
+    }
+}
+
+fn array_json(array: &MetadataArray) -> serde_json::Value {
+    use MetadataArray as A;
+    match array {
+        A::U8(items) => items.as_slice().into(),
+        A::I8(items) => items.as_slice().into(),
+        A::U16(items) => items.as_slice().into(),
+        A::I16(items) => items.as_slice().into(),
+        A::U32(items) => items.as_slice().into(),
+        A::I32(items) => items.as_slice().into(),
+        A::F32(items) => items.as_slice().into(),
+        A::Bool(items) => items.as_slice().into(),
+        A::U64(items) => items.as_slice().into(),
+        A::I64(items) => items.as_slice().into(),
+        A::F64(items) => items.as_slice().into(),
+        A::String(items) => items.as_slice().into(),
+        A::Array(items) => items.iter().map(array_json).collect(),
     }
 }
 

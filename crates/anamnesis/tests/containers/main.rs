@@ -12,3 +12,4 @@ mod gguf_directories;
 mod gguf_fixtures;
 mod npz;
 mod pth_fixtures;
+mod whisper;

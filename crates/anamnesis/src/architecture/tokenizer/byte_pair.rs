@@ -7,8 +7,9 @@ use super::request::VocabularyRequest;
 use super::sources::Sources;
 use super::special::SpecialTokens;
 use super::token_type::{CONTROL, NORMAL, UNUSED, USER_DEFINED, byte_of, looks_special, padding};
-use super::{byte_level, class, pre, roles};
+use super::{class, pre, roles};
 use crate::architecture::metadata_builder::MetadataBuilder;
+use crate::byte_level;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 

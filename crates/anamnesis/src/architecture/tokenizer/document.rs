@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::byte_level::SPACE;
+use crate::byte_level::SPACE;
 use crate::error::{AnamnesisError, Result};
 
 /// The parts of the file that are used.

@@ -2,7 +2,6 @@
 
 mod added;
 pub(crate) mod back;
-mod byte_level;
 mod byte_pair;
 mod chat_template;
 mod class;

@@ -9,10 +9,10 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::added::bounded;
-use super::byte_level;
 use super::request::VocabularyRequest;
 use super::token_type::{CONTROL, NORMAL};
 use crate::architecture::metadata_builder::MetadataBuilder;
+use crate::byte_level;
 use crate::catalog::MetadataArray;
 use crate::error::{AnamnesisError, Result, quoted};
 

@@ -148,8 +148,8 @@ fn reverse_words<const BYTES: usize>(numbers: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::types::GgufType;
     use super::*;
+    use crate::container::ggml_types::GgufType;
     use crate::io::BytesSource;
 
     #[test]

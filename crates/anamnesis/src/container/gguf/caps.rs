@@ -1,6 +1,6 @@
 //! Permanent caps of GGUF files, independent of the caller's limits.
 
-use super::cursor::Cap;
+use crate::container::cursor::Cap;
 
 pub(super) const TENSOR_COUNT: Cap = Cap("MAX_TENSOR_COUNT", 1_000_000);
 pub(super) const KV_COUNT: Cap = Cap("MAX_KV_COUNT", 1_000_000);

@@ -2,12 +2,12 @@
 
 use super::GgufMetadataValue;
 use super::caps::{ALIGNMENT, KV_COUNT, NAME_BYTES, TENSOR_COUNT, TENSOR_DIMS, TENSOR_ELEMENTS};
-use super::cursor::Cursor;
 use super::lazy::LazyMetadata;
 use super::metadata::{ENTRY_BYTES, Keep, first_repeated, read_entries};
-use super::types::{GgufType, describe_unknown};
 use super::{ALIGNMENT_KEY, ARCHITECTURE_KEY, DEFAULT_ALIGNMENT, byte_order};
 use crate::catalog::{Catalog, Dtype, Extent, Facts, SplitPart, StoredTensor, Subject, Unreadable};
+use crate::container::cursor::Cursor;
+use crate::container::ggml_types::{GgufType, describe_unknown};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 

@@ -1,12 +1,12 @@
 //! Layout of a new GGUF file, version 3.
 
 use super::caps::{ARRAY_DEPTH, ARRAY_LEN, KEY_BYTES, KV_COUNT, NAME_BYTES, STRING_BYTES, TENSOR_COUNT, TENSOR_DIMS};
-use super::cursor::Cap;
 use super::header::{check_alignment, check_size};
 use super::metadata::{first_repeated, tag};
-use super::types::GgufType;
 use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT};
 use super::{GgufMetadataArray, GgufMetadataValue};
+use crate::container::cursor::Cap;
+use crate::container::ggml_types::GgufType;
 use crate::container::layout::Layout;
 use crate::error::{AnamnesisError, Result, quoted};
 

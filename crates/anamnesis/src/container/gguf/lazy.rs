@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use super::GgufMetadataValue;
-use super::cursor::Cursor;
 use super::metadata::{Keep, read_entries};
+use crate::container::cursor::Cursor;
 use crate::error::Result;
 use crate::io::BytesSource;
 use crate::limits::{Budget, ParseLimits};

@@ -1,8 +1,8 @@
 //! Reading metadata: key, type tag, value.
 
 use super::caps::{ARRAY_DEPTH, ARRAY_LEN, KEY_BYTES, STRING_BYTES};
-use super::cursor::Cursor;
 use super::{GgufMetadataArray, GgufMetadataValue};
+use crate::container::cursor::Cursor;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 

@@ -14,16 +14,15 @@
 
 mod byte_order;
 mod caps;
-mod cursor;
 mod header;
 mod layout;
 mod lazy;
 mod metadata;
-mod types;
 
 use std::io::{Read, Seek};
 
 use crate::catalog::{Dtype, Metadata};
+use crate::container::cursor::Cursor;
 use crate::container::identity::{About, Format};
 use crate::container::interface::{Container, Evidence, Opened};
 use crate::container::layout::{Layout, OutputTensor};
@@ -33,15 +32,14 @@ use crate::io::{ArrangedSource, Source};
 use crate::limits::Budget;
 
 use byte_order::LittleEndian;
-use cursor::Cursor;
 
 pub use crate::catalog::{MetadataArray as GgufMetadataArray, MetadataValue as GgufMetadataValue};
+pub use crate::container::ggml_types::GgufType;
 pub(crate) use header::GgufHeader;
 pub use header::GgufTensorInfo;
 pub(crate) use layout::{Keys, NewTensor, lay_out};
 pub(crate) use lazy::LazyMetadata;
 pub(crate) use metadata::Keep;
-pub use types::GgufType;
 
 const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::vocabulary::{StoredVocabulary, Token};
-use crate::architecture::tokenizer::byte_level;
 use crate::architecture::tokenizer::token_type::CONTROL;
+use crate::byte_level;
 
 /// The content of the file.
 pub(super) struct Document<'m> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::expression::parse;
 use super::matching::matches;
-use crate::architecture::tokenizer::byte_level;
+use crate::byte_level;
 
 /// The expression of GPT-2, which ByteLevel uses by default.
 pub(super) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";

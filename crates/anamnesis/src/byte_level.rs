@@ -1,7 +1,7 @@
 //! The byte-level alphabet of GPT-2: a printable character for each byte.
 
 /// The character for a space.
-pub(super) const SPACE: &str = "\u{120}";
+pub(crate) const SPACE: &str = "\u{120}";
 
 /// Whether a byte maps to its own character.
 const fn is_itself(byte: u8) -> bool {
@@ -9,7 +9,7 @@ const fn is_itself(byte: u8) -> bool {
 }
 
 /// The character of a byte: itself if printable, otherwise the next one from U+0100.
-pub(super) fn character(byte: u8) -> char {
+pub(crate) fn character(byte: u8) -> char {
     match is_itself(byte) {
         true => char::from(byte),
         false => {
@@ -20,7 +20,7 @@ pub(super) fn character(byte: u8) -> char {
 }
 
 /// The byte of a character.
-pub(super) fn byte(character: char) -> Option<u8> {
+pub(crate) fn byte(character: char) -> Option<u8> {
     match u32::from(character) {
         code @ 0..=0xff => u8::try_from(code).ok().filter(|&byte| is_itself(byte)),
         code @ 0x100..=0x143 => (0..=u8::MAX).filter(|&byte| !is_itself(byte)).nth(code as usize - 0x100),
@@ -29,12 +29,12 @@ pub(super) fn byte(character: char) -> Option<u8> {
 }
 
 /// Encodes a text in the alphabet.
-pub(super) fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     text.bytes().map(character).collect()
 }
 
 /// Decodes a text in the alphabet; `None` if it has another character.
-pub(super) fn bytes(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn bytes(text: &str) -> Option<Vec<u8>> {
     text.chars().map(byte).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Tensor types and their ids.
+//! Tensor types of ggml and their ids, which its file formats share.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ macro_rules! types {
         pub enum GgufType {
             $($variant = $id,)*
             /// An unsupported type: removed from ggml, added by a fork, or new. Its id is
-            /// [`type_id`](super::GgufTensorInfo::type_id).
+            /// [`type_id`](crate::GgufTensorInfo::type_id).
             Unknown = u32::MAX,
         }
 

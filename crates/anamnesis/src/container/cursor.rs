@@ -10,6 +10,8 @@ use crate::limits::Budget;
 /// Bytes of the first and the largest read. Reads grow with the front matter, so that little is read beyond it.
 const FIRST_READ_BYTES: usize = 16 << 10;
 const LARGEST_READ_BYTES: usize = 512 << 10;
+/// Bytes of the first read after a jump, which is likely followed by another.
+const AFTER_JUMP_BYTES: usize = 4 << 10;
 
 /// Bytes read at a time for arrays of numbers.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -42,8 +44,16 @@ impl<'a> Cursor<'a> {
     pub(super) fn over_reader(mut reader: impl Read + Seek + 'a) -> Result<Self> {
         let file_bytes = reader.seek(SeekFrom::End(0))?;
         reader.seek(SeekFrom::Start(0))?;
-        // The cursor only moves forward without gaps, so the reader is always at the next offset.
-        Ok(Self::new(file_bytes, Box::new(move |_, buffer: &mut [u8]| Ok(reader.read_exact(buffer)?))))
+        let mut at = 0;
+        let fill = move |offset: u64, buffer: &mut [u8]| {
+            // A buffered reader loses its buffer by seeking.
+            if offset != at {
+                reader.seek(SeekFrom::Start(offset))?;
+            }
+            at = offset + buffer.len() as u64;
+            Ok(reader.read_exact(buffer)?)
+        };
+        Ok(Self::new(file_bytes, Box::new(fill)))
     }
 
     fn new(file_bytes: u64, fill: Fill<'a>) -> Self {
@@ -75,7 +85,7 @@ impl<'a> Cursor<'a> {
         self.window_end - (self.window.len() - self.consumed) as u64
     }
 
-    fn remaining(&self) -> u64 {
+    pub(super) fn remaining(&self) -> u64 {
         self.file_bytes - self.position()
     }
 
@@ -114,8 +124,23 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Moves over bytes without reading them.
+    pub(super) fn jump(&mut self, bytes: u64) -> Result<()> {
+        self.check_remaining(bytes)?;
+        match usize::try_from(bytes) {
+            Ok(bytes) if bytes <= self.window.len() - self.consumed => self.consumed += bytes,
+            _ => {
+                self.window_end = self.position() + bytes;
+                self.window.clear();
+                self.consumed = 0;
+                self.next_read = AFTER_JUMP_BYTES;
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that at least `bytes` bytes remain.
-    fn check_remaining(&self, bytes: u64) -> Result<()> {
+    pub(super) fn check_remaining(&self, bytes: u64) -> Result<()> {
         if bytes <= self.remaining() {
             return Ok(());
         }
