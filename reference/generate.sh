@@ -10,8 +10,14 @@ export REF PYTHONDONTWRITEBYTECODE=1
 export PATH="$REF/venv/bin:$PATH"
 
 if [ $# -eq 0 ]; then
-    set -- codes fp8 gptq awq marlin autoround bnb bnb_encode bnb_models classes encode compressed_tensors compressed_tensors_old hqq quanto torchao \
-        bitnet mlx modelopt quark mxfp4 comfy comfy_encode gemma aqlm vptq sinq compressed_tensors_more gguf whisper ggml_encode npz pth vocabularies architectures adapters splits end_to_end measure
+    set -- \
+        codes fp8 gptq awq marlin autoround bnb bnb_encode bnb_models classes encode hqq quanto torchao bitnet mlx \
+        compressed_tensors compressed_tensors_old compressed_tensors_more \
+        modelopt modelopt_models quark mxfp4 \
+        comfy comfy_encode gemma aqlm vptq sinq \
+        gguf ggml_encode npz pth whisper \
+        vocabularies architectures adapters \
+        splits end_to_end measure
 fi
 export PYTHONPATH="$REF/dialects${PYTHONPATH:+:$PYTHONPATH}"
 for family in "$@"; do

@@ -47,7 +47,8 @@ impl Case {
                 && !weights.contains_key(&stored.name)
                 // Companions of VPTQ.
                 && !["centroids.weight", "weight_bias"].iter().any(|end| stored.name.ends_with(end))
-                && (stored.name.ends_with("bias") || stored.name.ends_with(".weight"))
+                // The last two are parameters of state spaces.
+                && ["bias", ".weight", ".A_log", ".D"].iter().any(|end| stored.name.ends_with(end))
         };
         let plain: BTreeMap<_, _> = subject
             .tensors

@@ -77,7 +77,7 @@ const FAMILIES: [Family; 25] = [
     family("exl3", 5, &[".trellis", ".su", ".sv", ".mcg", ".mul1"]),
     family("mlx", 45, &[".scales", ".biases", ".qbiases"]),
     family("quark", 8, &["weight_scale", "weight_zero_point"]),
-    family("modelopt", 19, &["weight_scale", "input_scale"]),
+    family("modelopt", 21, &["weight_scale", "input_scale", ".k_scale", ".v_scale"]),
     family("mxfp4", 9, &["_blocks", "_scales", ".scale", "_scale_inv"]),
     Family {
         unsigned_zeros: Some("fp4"),
