@@ -114,6 +114,8 @@ pub use convert::{
     Part, PlanNote, PlannedOutput, QuantizationError, RememberPlan, Sidecar, SidecarFate, Split,
 };
 pub use cpu::CpuLevel;
+#[cfg(feature = "ndarray")]
+pub use decode::StoredElement;
 pub use decode::{DecodedElement, DecodedTensor};
 pub use encode::{Encoded, encode, encode_tensors};
 pub use error::{AnamnesisError, Fault, FileKind, ModelPart, Remedy, Request, Result};

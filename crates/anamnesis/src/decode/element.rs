@@ -3,8 +3,8 @@
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 
-/// A Rust type that tensors can be decoded to. Rust has no stable half-precision types; use
-/// [`decode_into`](crate::Checkpoint::decode_into) for their bytes.
+/// A Rust type that tensors can be decoded to: `f32`, `f64`, and with the feature `half` `bf16` and `f16` of that crate.
+/// [`decode_into`](crate::Checkpoint::decode_into) decodes to bytes of every type.
 pub trait DecodedElement: sealed::Sealed {
     /// The type that tensors are decoded to.
     const DTYPE: TargetDtype;
@@ -18,6 +18,10 @@ mod sealed {
     pub trait Sealed: bytemuck::Pod {}
     impl Sealed for f32 {}
     impl Sealed for f64 {}
+    #[cfg(feature = "half")]
+    impl Sealed for half::bf16 {}
+    #[cfg(feature = "half")]
+    impl Sealed for half::f16 {}
 }
 
 impl DecodedElement for f32 {
@@ -48,6 +52,27 @@ impl DecodedElement for f64 {
         Ok(())
     }
 }
+
+#[cfg(feature = "half")]
+macro_rules! half_precision {
+    ($element:ty, $target:ident) => {
+        impl DecodedElement for $element {
+            const DTYPE: TargetDtype = TargetDtype::$target;
+
+            fn fill(values: &mut [Self], decode: &mut dyn FnMut(&mut [u8]) -> Result<()>) -> Result<()> {
+                decode(bytemuck::cast_slice_mut(values))?;
+                for value in values {
+                    *value = Self::from_bits(u16::from_le(value.to_bits()));
+                }
+                Ok(())
+            }
+        }
+    };
+}
+#[cfg(feature = "half")]
+half_precision!(half::bf16, BF16);
+#[cfg(feature = "half")]
+half_precision!(half::f16, F16);
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,7 @@
 //! Decoding single tensors of a checkpoint, or all of them one after the other.
 
+#[cfg(feature = "ndarray")]
+mod array;
 mod element;
 
 use std::ops::{ControlFlow, Range};
@@ -15,6 +17,8 @@ use crate::limits::Budget;
 use crate::pipeline::{Origin, RememberOptions, Values, decode_in_steps, decode_into, decode_range};
 use crate::scheme::{PlainDecoder, Prepared, Weight};
 
+#[cfg(feature = "ndarray")]
+pub use array::StoredElement;
 pub use element::DecodedElement;
 
 impl Checkpoint {

@@ -6,6 +6,7 @@
 mod support;
 
 mod architecture;
+mod as_arrays;
 mod compatible;
 mod digests;
 mod encoding;
