@@ -518,7 +518,10 @@ pub(crate) fn prepare(catalog: &Catalog, sources: &[Box<dyn Source>], weight: &W
                 Some(&id) => read_part(sources, catalog.get(id).extent),
                 None => Err(AnamnesisError::parse(format!("there is no part {part}"))),
             };
-            prepare.prepare(&read)
+            prepare.prepare(&read).map_err(|error| match weight.parts.first() {
+                Some(&codes) => error.in_tensor(&catalog.get(codes).name),
+                None => error,
+            })
         }
     }
 }

@@ -1,31 +1,58 @@
-//! Tables of stored tensors: `tensor_storage` of exllamav3 lists the shape of every tensor of a quantised module.
+//! Tables of stored tensors: `tensor_storage` of exllamav3 lists the type and shape of every tensor of a quantised
+//! module, and its bits.
 
 use super::QuantConfig;
 use super::json::{Json, Members};
-use crate::catalog::StoredTensor;
+use crate::catalog::{Dtype, StoredTensor};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// The member with an object per module, and the member of that with an object per tensor.
 const MODULES: &str = "tensor_storage";
 const TENSORS: &str = "stored_tensors";
+const BITS: &str = "bits_per_weight";
 
 impl QuantConfig {
-    /// Refuses stored tensors of a module whose shapes contradict the table of a description.
-    pub(crate) fn check_storage(&self, module: &str, stored: &[StoredTensor]) -> Result<()> {
+    /// Refuses stored tensors of a module of so many bits that contradict the table of a description.
+    pub(crate) fn check_storage(&self, module: &str, stored: &[StoredTensor], bits: f64) -> Result<()> {
         for description in &self.descriptions {
             let tables = description.members.get(MODULES).and_then(Json::members);
             let Some(table) = tables.and_then(|modules| modules.get(module)).and_then(Json::members) else { continue };
+            let place = description.place().with(MODULES);
+            if let Some(Json::Number(listed)) = table.get(BITS)
+                && listed.as_f64() != Some(bits)
+            {
+                return Err(AnamnesisError::parse(format!("its weights have {bits} bits, {place} says {listed}")));
+            }
             let Some(tensors) = table.get(TENSORS).and_then(Json::members) else { continue };
             for tensor in stored {
                 let listed = tensors.get(&tensor.name).and_then(Json::members);
-                if listed.and_then(shape).is_none_or(|shape| shape != tensor.shape) {
-                    let (place, name, shape) = (description.place().with(MODULES), quoted(&tensor.name), &tensor.shape);
-                    return Err(AnamnesisError::parse(format!("{name} has shape {shape:?}, and {place} another one")));
+                let is_listed =
+                    |entry: &Members| shape(entry).as_deref() == Some(&tensor.shape) && has_type(entry, tensor.dtype);
+                if !listed.is_some_and(is_listed) {
+                    let (name, dtype, shape) = (quoted(&tensor.name), tensor.dtype, &tensor.shape);
+                    return Err(AnamnesisError::parse(format!("{name} is {dtype} {shape:?}, and {place} differs")));
                 }
             }
         }
         Ok(())
     }
+}
+
+/// Whether an entry has this type, as PyTorch names it, or none.
+fn has_type(entry: &Members, dtype: Dtype) -> bool {
+    let Some(Json::Text(listed)) = entry.get("dtype") else { return true };
+    let name = match dtype {
+        Dtype::I16 => "torch.int16",
+        Dtype::I32 => "torch.int32",
+        Dtype::F16 => "torch.float16",
+        Dtype::BF16 => "torch.bfloat16",
+        Dtype::F32 => "torch.float32",
+        // PyTorch has these types under their own names; the tables of exllamav3 have signed words only.
+        Dtype::U16 => "torch.uint16",
+        Dtype::U32 => "torch.uint32",
+        _ => return false,
+    };
+    listed == name
 }
 
 fn shape(tensor: &Members) -> Option<Vec<usize>> {

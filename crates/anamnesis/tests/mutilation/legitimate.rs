@@ -31,7 +31,10 @@ const GAPS: &str = "where codes take as many words with gaps and without, only t
 const CACHE: &str = "a scale of a cache stands beside no weight, and under another name is data of its module";
 const LAYER: &str =
     "only the class in the configuration determines whether a BitNet layer divides by its scale or multiplies";
-const TABLE: &str = "a table of centroids under another name is data of its module";
+const WEIGHT: &str = "a tensor of floats called weight, in no module, is a weight";
+const WORD: &str = "the last word of the name of a part of SINQ, in no module, is a name that models use too";
+const OUTPUTS: &str =
+    "how many outputs a VPTQ layer has is nowhere but in the configuration, and as many vectors hold fewer outputs";
 const GEMMA_BITS: &str =
     "how many bits a weight of Gemma has is nowhere but in the configuration, and bytes hold codes of any";
 const SCALE_RULE: &str = "the rule of the scales of Four Over Six is nowhere but in the configuration";
@@ -43,7 +46,7 @@ pub fn reason(case: &Case, mutation: &Mutation, place: &Surroundings, verdict: &
     // A part can pass as plain data only under a name that models use too.
     let covers = |reason: &&'static str| match verdict {
         Verdict::Wrong(_) | Verdict::Lost(_) => *reason != CACHE,
-        Verdict::Orphan(_) => [LONE, NORM, BIAS, AMONG_OTHERS, CACHE, TABLE].contains(reason),
+        Verdict::Orphan(_) => [LONE, NORM, BIAS, AMONG_OTHERS, CACHE, WEIGHT, WORD].contains(reason),
         Verdict::Correct | Verdict::Refused(_) | Verdict::Panicked => false,
     };
     // A case without a configuration has none in any surroundings.
@@ -82,6 +85,7 @@ fn of_configuration(case: &Case, end: &str, mutation: &Mutation) -> Option<&'sta
         "group_size" => (!is_indexed()).then_some(CONFIGURED),
         _ if case.name.starts_with("gemma/") && sets_bits_of_gemma(end, mutation) => Some(GEMMA_BITS),
         "scale_rule" | "weight_scale_rule" => Some(SCALE_RULE),
+        "out_features" => fills_as_many_vectors(case, mutation).then_some(OUTPUTS),
         "num_bits" => has_more(case, mutation).then_some(BITS),
         "version" => Some(GAPS),
         "linear_class" => is_absent.then_some(LAYER),
@@ -139,7 +143,9 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
             let is_number = |tensor: &Tensor| tensor.shape.iter().all(|&dim| dim == 1);
             let alike = |other: &Tensor| {
                 let is_of_one_shape = other.shape == stored.shape || (is_number(other) && is_number(stored));
-                other.dtype == stored.dtype && is_of_one_shape
+                // The sizes of two weights, which Four Over Six stores in either type.
+                let are_sizes = || [&mutation.part, &mutation.to].iter().all(|name| name.ends_with("_metadata"));
+                (other.dtype == stored.dtype || are_sizes()) && is_of_one_shape
             };
             other.is_some_and(alike).then_some(ALIKE)
         }
@@ -159,9 +165,8 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
             Some(LONE)
         }
         "duplicate" if becomes("a dot less ") && end_of(&mutation.part).len() <= 2 => Some(LONE),
-        "duplicate" if mutation.part.ends_with("centroids.weight") && stays_in_module(mutation) => Some(TABLE),
-        // A word of a longer part name.
-        "duplicate" if becomes("no prefix ") && mutation.part.contains(".meta.") => Some(LONE),
+        "duplicate" if becomes("no prefix (weight)") && stored.dtype.contains("F") => Some(WEIGHT),
+        "duplicate" if becomes("no prefix ") && mutation.part.contains(".meta.") => Some(WORD),
         _ if becomes("bias ") && stored.shape.len() == 1 && stored.dtype.contains("F") => Some(BIAS),
         "rename" if !place.configured && !place.twin && case.parts().any(|part| part.tensor.dtype == "I8") => {
             Some(INTEGERS)
@@ -177,6 +182,16 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
 fn has_more(case: &Case, mutation: &Mutation) -> bool {
     let stored = case.config.pointer(&format!("/{}", mutation.part.replace('.', "/"))).and_then(Value::as_u64);
     stored.zip(mutation.to.parse().ok()).is_some_and(|(stored, new): (u64, u64)| new > stored)
+}
+
+/// Whether a layer of VPTQ has as many vectors with its new number of outputs.
+fn fills_as_many_vectors(case: &Case, mutation: &Mutation) -> bool {
+    let layers = &case.config["quantization_config"]["config_for_layers"];
+    let layer = layers.as_object().into_iter().flatten().find(|(module, _)| mutation.part.contains(module.as_str()));
+    let Some((_, layer)) = layer else { return false };
+    let vectors = |outputs: u64| Some(outputs.div_ceil(layer["vector_lens"][1].as_u64().filter(|&size| size > 0)?));
+    let new = mutation.to.parse().ok().filter(|&new| new > 0);
+    new.and_then(vectors).is_some_and(|new| layer["out_features"].as_u64().and_then(vectors) == Some(new))
 }
 
 /// The last component of a name.

@@ -8,6 +8,7 @@ mod support;
 mod claiming;
 mod compressed_tensors;
 mod configuration;
+mod dialects;
 mod fixtures;
 mod hqq;
 mod leftovers;

@@ -53,11 +53,7 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
     let name = &claims.catalog.get(codes).name;
     let module = name.strip_suffix(CODES).unwrap_or(name);
     claims.take(codes, TensorRole::Quantized);
-    let mut companion = |suffix: &str, role| {
-        let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
-        claims.take(id, role);
-        Some(id)
-    };
+    let mut companion = |suffix: &str, role| claims.take_companion(&format!("{module}{suffix}"), role);
     let found = [companion(CODEBOOKS, TensorRole::QuantMap), companion(SCALES, TensorRole::Scale)];
     match weight(claims, module, codes, found) {
         Ok(weight) => claims.add(weight),
@@ -67,13 +63,7 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
 
 fn weight(claims: &Claims<'_>, module: &str, id: TensorId, found: [Option<TensorId>; 2]) -> Result<Weight> {
     let catalog = claims.catalog;
-    let needed = |id: Option<TensorId>, suffix: &str| {
-        id.ok_or_else(|| {
-            let name = format!("{module}{suffix}");
-            let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-            AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
-        })
-    };
+    let needed = |id: Option<TensorId>, suffix: &str| id.ok_or_else(|| claims.missing(&format!("{module}{suffix}")));
     let (book_id, scale_id) = (needed(found[0], CODEBOOKS)?, needed(found[1], SCALES)?);
     let [codes, books, scales] = [id, book_id, scale_id].map(|id| catalog.get(id));
     let misfit = |part: &crate::catalog::StoredTensor| {
@@ -115,9 +105,7 @@ fn weight(claims: &Claims<'_>, module: &str, id: TensorId, found: [Option<Tensor
         }
     }
     let name = format!("{module}.weight");
-    if catalog.find(&name).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
-    }
+    claims.check_output(&name)?;
     let overflow = || AnamnesisError::parse("its number of values overflows 64 bits");
     let rows = row_groups.checked_mul(outputs).ok_or_else(overflow)?;
     let cols = col_groups.checked_mul(inputs).ok_or_else(overflow)?;

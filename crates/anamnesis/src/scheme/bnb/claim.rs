@@ -156,14 +156,7 @@ fn four_bit_weight(
         blocks,
         coding: coding.clone(),
         parts,
-        recipe: Recipe::Deferred(Arc::new(Bnb4 {
-            name: tensor.name.clone(),
-            kind,
-            part_bytes,
-            quant_state,
-            nested,
-            coding,
-        })),
+        recipe: Recipe::Deferred(Arc::new(Bnb4 { kind, part_bytes, quant_state, nested, coding })),
     })
 }
 
@@ -216,8 +209,7 @@ fn claim_eight_bit(claims: &mut Claims<'_>, scales: TensorId) {
         None => Recipe::Ready(Arc::new(decoder)),
         Some(format) => {
             parts.push(format);
-            let (name, shape) = (tensor.name.clone(), tensor.shape.clone());
-            Recipe::Deferred(Arc::new(BnbInt8 { name, shape, decoder }))
+            Recipe::Deferred(Arc::new(BnbInt8 { shape: tensor.shape.clone(), decoder }))
         }
     };
     claims.add(Weight {

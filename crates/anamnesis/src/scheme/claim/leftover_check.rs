@@ -260,7 +260,7 @@ impl Owner {
             Some((first, _)) => {
                 first.is_empty()
                     || first.starts_with(leaf.as_str())
-                    || names.iter().any(|part| part.suffix.strip_prefix('.') == Some(first))
+                    || names.iter().any(|part| part.first_component() == Some(first))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Claiming: which stored tensors are a weight with its companions, which are plain data, and which are refused.
 
 mod claims;
+mod companions;
 mod leftover;
 pub(in crate::scheme) mod leftover_check;
 mod part_name;

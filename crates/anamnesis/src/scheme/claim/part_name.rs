@@ -122,6 +122,11 @@ impl PartName {
         self.suffix.trim_start_matches(['.', '_'])
     }
 
+    /// The first component of the suffix, such as `meta` of `.meta.scale`.
+    pub(in crate::scheme) fn first_component(&self) -> Option<&'static str> {
+        self.suffix.strip_prefix('.')?.split('.').next()
+    }
+
     /// `name` up to the first component that begins with the part's word, if that word is `Certain` and begins with
     /// `weight_`.
     pub(in crate::scheme) fn base_of_extended<'n>(&self, name: &'n str) -> Option<&'n str> {

@@ -15,6 +15,7 @@
 //! Unknown formats are refused by name. Marked weights are claimed before every other scheme, because most of these
 //! layouts have the names and shapes of another format: scales in tiles are as many as scales in row order.
 
+mod build;
 mod claim;
 mod float8;
 mod format;
@@ -22,7 +23,10 @@ mod levels;
 mod low_rank;
 mod quantiser;
 mod scale_rules;
+mod scaled;
+mod svdquant;
 mod tiled_encoder;
+mod w4a8;
 mod weight;
 
 pub(crate) use claim::Comfy;

@@ -42,8 +42,6 @@ struct Geometry {
 
 /// A weight whose shape, and group index if it has one, are read while planning.
 struct Unprepared {
-    /// The name of its codes.
-    name: String,
     geometry: Geometry,
     /// The index of the part that stores the shape, and the bytes of each dimension.
     shape: (usize, usize),
@@ -128,7 +126,6 @@ pub(super) fn packed_weight(claims: &Claims<'_>, parts: &Parts, spec: &Spec) -> 
         coding: coding.clone(),
         parts: ids.clone(),
         recipe: Recipe::Deferred(Arc::new(Unprepared {
-            name: codes.name.clone(),
             geometry,
             shape: (ids.len() - 1, number_bytes),
             index,
@@ -211,8 +208,8 @@ impl Geometry {
     }
 }
 
-impl Unprepared {
-    fn read(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
+impl Prepare for Unprepared {
+    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
         let (part, number_bytes) = self.shape;
         let numbers = numbers(&read(part)?, number_bytes);
         let rows = &self.geometry.rows;
@@ -236,12 +233,6 @@ impl Unprepared {
         }
         let coding = Coding { block_shape: block_shape(self.geometry.strategy, Some(cols)), ..self.coding.clone() };
         Ok(Prepared { shape: rows.shape(rows.rows, cols), decoder: Arc::new(decoder), coding: Some(coding) })
-    }
-}
-
-impl Prepare for Unprepared {
-    fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
-        self.read(read).map_err(|error| error.in_tensor(&self.name))
     }
 
     fn describe(&self) -> String {

@@ -38,11 +38,7 @@ impl Parts {
         claims.take(codes, TensorRole::Quantized);
         let name = &claims.catalog.get(codes).name;
         let module = name.strip_suffix(suffix).unwrap_or(name);
-        let mut companion = |part: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}.{part}"))?;
-            claims.take(id, role);
-            Some(id)
-        };
+        let mut companion = |part: &str, role| claims.take_companion(&format!("{module}.{part}"), role);
         Self {
             codes,
             scale: companion("weight_scale", TensorRole::Scale),
@@ -76,8 +72,7 @@ impl Parts {
         let found = id.map(|id| (id, claims.catalog.get(id)));
         found.ok_or_else(|| {
             let name = format!("{}.{end}", self.module(claims));
-            let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-            AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
+            claims.missing(&name)
         })
     }
 

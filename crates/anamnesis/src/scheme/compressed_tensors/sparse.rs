@@ -48,11 +48,7 @@ pub(super) fn claim(claims: &mut Claims<'_>) {
         let name = &claims.catalog.get(id).name;
         let module = name.strip_suffix(VALUES).unwrap_or(name);
         claims.take(id, TensorRole::Quantized);
-        let mut companion = |suffix: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
-            claims.take(id, role);
-            Some(id)
-        };
+        let mut companion = |suffix: &str, role| claims.take_companion(&format!("{module}{suffix}"), role);
         let parts = Parts {
             values: id,
             mask: companion(MASK, TensorRole::QuantState),
@@ -78,13 +74,7 @@ struct Parts {
 fn weight(claims: &Claims<'_>, module: &str, parts: &Parts) -> Result<Weight> {
     let catalog = claims.catalog;
     let values = catalog.get(parts.values);
-    let needed = |id: Option<TensorId>, suffix: &str| {
-        id.ok_or_else(|| {
-            let name = format!("{module}{suffix}");
-            let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-            AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
-        })
-    };
+    let needed = |id: Option<TensorId>, suffix: &str| id.ok_or_else(|| claims.missing(&format!("{module}{suffix}")));
     let (mask_id, shape_id) = (needed(parts.mask, MASK)?, needed(parts.shape, SHAPE)?);
     let is_pairs = values.shape.len() == 2;
     let offsets = match (is_pairs, parts.offsets) {
@@ -148,14 +138,12 @@ fn weight(claims: &Claims<'_>, module: &str, parts: &Parts) -> Result<Weight> {
             Some((kind, scale.shape.clone(), arrangements))
         }
         (_, Some(_), None) => {
-            return Err(AnamnesisError::parse(format!("it has no {}", quoted(&format!("{module}{SCALE}")))));
+            return Err(claims.missing(&format!("{module}{SCALE}")));
         }
         _ => return Err(AnamnesisError::unsupported(format, format!("its values are {}", values.dtype))),
     };
     let name = format!("{module}.weight");
-    if catalog.find(&name).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
-    }
+    claims.check_output(&name)?;
     let mut ids = vec![parts.values, mask_id, shape_id];
     ids.extend(offsets);
     ids.extend(parts.scale);
@@ -197,7 +185,7 @@ fn integers(bytes: &[u8]) -> Option<Vec<u64>> {
 
 impl Prepare for Sparse {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
-        let fail = |why: String| AnamnesisError::parse(format!("tensor {}: {why}", quoted(&self.values.name)));
+        let fail = AnamnesisError::parse;
         let shape = integers(&read(SHAPE_PART)?).unwrap_or_default();
         let cols = match shape[..] {
             [rows, cols] if rows == self.rows as u64 && cols.div_ceil(8) == self.mask_bytes as u64 => cols,

@@ -53,10 +53,7 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
     let name = &claims.catalog.get(codes).name;
     let module = CODES.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name);
     claims.take(codes, TensorRole::Quantized);
-    let scales = claims.find_unclaimed(&format!("{module}{SCALES}"));
-    if let Some(scales) = scales {
-        claims.take(scales, TensorRole::Scale);
-    }
+    let scales = claims.take_companion(&format!("{module}{SCALES}"), TensorRole::Scale);
     match weight(claims, module, codes, scales) {
         Ok(weight) => claims.add(weight),
         Err(problem) => claims.refuse(problem.in_tensor(name)),
@@ -74,10 +71,7 @@ fn weight(claims: &Claims<'_>, module: &str, codes: TensorId, scales: Option<Ten
         return Err(AnamnesisError::unsupported(NAME, detail));
     }
     let name = format!("{module}{SCALES}");
-    let scale_id = scales.ok_or_else(|| {
-        let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-        AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
-    })?;
+    let scale_id = scales.ok_or_else(|| claims.missing(&name))?;
     let (codes_tensor, scales) = (catalog.get(codes), catalog.get(scale_id));
     let misfit = || {
         let (name, dtype, shape) = (quoted(&scales.name), scales.dtype, &scales.shape);
@@ -91,8 +85,8 @@ fn weight(claims: &Claims<'_>, module: &str, codes: TensorId, scales: Option<Ten
         return Err(misfit());
     }
     let output = format!("{module}.weight");
-    if output != codes_tensor.name && catalog.find(&output).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&output))));
+    if output != codes_tensor.name {
+        claims.check_output(&output)?;
     }
     let grouped = Grouped {
         layout: Layout::bytes(8, inputs),

@@ -36,8 +36,9 @@ impl Scheme for Exl2 {
     fn part_names(&self) -> Vec<PartName> {
         let unique = [".q_scale_max", ".q_groups", ".q_invperm"];
         let unique = unique.map(|suffix| PartName::new(suffix, CODES, Confidence::Certain));
-        let common = [CODES, ".q_scale", UNREAD].map(|suffix| PartName::new(suffix, CODES, Confidence::IfPacked));
-        unique.into_iter().chain(common).collect()
+        let common = [CODES, ".q_scale"].map(|suffix| PartName::new(suffix, CODES, Confidence::IfPacked));
+        let unread = PartName::new(UNREAD, CODES, Confidence::IfConfigured);
+        unique.into_iter().chain(common).chain([unread]).collect()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {
@@ -60,11 +61,7 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
     let name = &claims.catalog.get(codes).name;
     let module = name.strip_suffix(CODES).unwrap_or(name);
     claims.take(codes, TensorRole::Quantized);
-    let mut companion = |suffix: &str, role| {
-        let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
-        claims.take(id, role);
-        Some(id)
-    };
+    let mut companion = |suffix: &str, role| claims.take_companion(&format!("{module}{suffix}"), role);
     let found = COMPANIONS.map(|(suffix, _)| match suffix {
         ".q_scale" | ".q_scale_max" => companion(suffix, TensorRole::Scale),
         _ => companion(suffix, TensorRole::GroupIndex),
@@ -85,20 +82,14 @@ fn weight(
 ) -> Result<Weight> {
     let catalog = claims.catalog;
     let stored = catalog.get(codes);
-    if let Some(method) = claims.config.method().filter(|method| !method.eq_ignore_ascii_case("exl2")) {
-        let (file, method) = (claims.config.file(), quoted(method));
-        return Err(AnamnesisError::parse(format!("it is named like EXL2, {file} says {method}")));
-    }
+    claims.check_method(NAME, "exl2")?;
     if !matches!(stored.dtype, Dtype::I32 | Dtype::U32) {
         return Err(AnamnesisError::parse(format!("it is {}; I32 is needed", stored.dtype)));
     }
     let mut ids = vec![codes];
     for ((suffix, dtypes), id) in COMPANIONS.iter().zip(found) {
         let name = format!("{module}{suffix}");
-        let id = id.ok_or_else(|| {
-            let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-            AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
-        })?;
+        let id = id.ok_or_else(|| claims.missing(&name))?;
         let part = catalog.get(id);
         if !dtypes.contains(&part.dtype) {
             let needed = dtypes.first().map_or("", |dtype| dtype.name());
@@ -134,9 +125,7 @@ fn weight(
         return Err(misfit(unread));
     }
     let name = format!("{module}.weight");
-    if catalog.find(&name).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
-    }
+    claims.check_output(&name)?;
     let values = inputs.checked_mul(outputs).ok_or_else(|| misfit(stored))?;
     Ok(Weight {
         name,

@@ -1,5 +1,6 @@
 //! Claiming EXL3 weights by their trellises.
 
+use super::sizes::Sizes;
 use super::weight::{CODES, Parts, weight};
 use crate::catalog::Dtype;
 use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};
@@ -31,9 +32,13 @@ impl Scheme for Exl3 {
             tensor.name.ends_with(CODES) && is_short
         });
         let codes: Vec<_> = codes.map(|(id, _)| id).collect();
+        if codes.is_empty() {
+            return;
+        }
+        let sizes = Sizes::of(claims.config.model_sizes(), claims.catalog);
         for id in codes {
             let parts = Parts::take(claims, id);
-            match weight(claims, &parts) {
+            match weight(claims, &parts, &sizes) {
                 Ok(weight) => claims.add(weight),
                 Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(id).name)),
             }

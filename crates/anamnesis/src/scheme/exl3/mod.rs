@@ -11,7 +11,7 @@
 //! root of 128. Every step is rounded to half precision, as in `get_weight_tensor` of the library, and the sums of the
 //! products are in the order of [`anamnesis_kernels::products`]: F32 is the exact widening of the result.
 //!
-//! Dimensions are padded to multiples of 128; the sizes in the model's configuration tell the original ones.
+//! Dimensions are padded to multiples of 128 and cropped to the sizes in the model's configuration ([`sizes`]).
 
 mod claim;
 mod decoder;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anamnesis_kernels::TrellisCodebook;
 
 use super::decoder::{Side, Trellis};
-use super::sizes::{BLOCK, original};
+use super::sizes::{BLOCK, Sizes, check_end};
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{Claims, QuantScheme, TensorRole, Weight};
@@ -39,24 +39,17 @@ impl Parts {
         let name = &claims.catalog.get(codes).name;
         let module = name.strip_suffix(CODES).unwrap_or(name).to_owned();
         claims.take(codes, TensorRole::Quantized);
-        let mut companion = |suffix: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
-            claims.take(id, role);
-            Some(id)
-        };
+        let mut companion = |suffix: &str, role| claims.take_companion(&format!("{module}{suffix}"), role);
         let sides = SIDES.map(|names| names.map(|name| companion(name, TensorRole::Scale)));
         let codebooks = CODEBOOKS.map(|(name, ..)| companion(name, TensorRole::QuantState));
         Self { module, codes, sides, codebooks }
     }
 }
 
-pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
+pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, sizes: &Sizes<'_>) -> Result<Weight> {
     let catalog = claims.catalog;
     let codes = catalog.get(parts.codes);
-    if let Some(method) = claims.config.method().filter(|method| !method.eq_ignore_ascii_case("exl3")) {
-        let (file, method) = (claims.config.file(), quoted(method));
-        return Err(AnamnesisError::parse(format!("it is named like EXL3, {file} says {method}")));
-    }
+    claims.check_method(NAME, "exl3")?;
     let misfit = || AnamnesisError::parse(format!("its shape {:?} is not that of tiles", codes.shape));
     let &[tile_rows, tile_cols, words] = &codes.shape[..] else { return Err(misfit()) };
     let [inputs, outputs] = [tile_rows, tile_cols].map(|tiles| (tiles as u64).checked_mul(TILE));
@@ -72,10 +65,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
             )));
         }
     };
-    let missing = |name: String| {
-        let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-        AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
-    };
+    let missing = |name: String| claims.missing(&name);
     let mut ids = vec![parts.codes];
     let mut sides = [Side::Factors; 2];
     for ((side, found), (names, size)) in sides.iter_mut().zip(parts.sides).zip(SIDES.iter().zip([inputs, outputs])) {
@@ -118,13 +108,11 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         return Err(AnamnesisError::parse(format!("its weights have {bits} bits, which only the codebook mul1 has")));
     }
     let stored: Vec<StoredTensor> = ids.iter().map(|id| catalog.get(*id).clone()).collect();
-    claims.config.check_storage(&parts.module, &stored)?;
-    let sizes = claims.config.model_sizes();
-    let (kept_inputs, kept_outputs) = (original(inputs, sizes)?, original(outputs, sizes)?);
+    claims.config.check_storage(&parts.module, &stored, half_bits as f64 / 2.0)?;
+    let [of_inputs, of_outputs] = [sizes.original(inputs)?, sizes.original(outputs)?];
+    let [kept_inputs, kept_outputs] = [of_inputs, of_outputs].map(|original| original.size);
     let name = format!("{}.weight", parts.module);
-    if catalog.find(&name).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
-    }
+    claims.check_output(&name)?;
     let values = kept_inputs.checked_mul(kept_outputs).ok_or_else(misfit)?;
     let trellis = Trellis {
         inputs,
@@ -136,14 +124,11 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         sides,
     };
     let shape = vec![kept_outputs as usize, kept_inputs as usize];
-    let recipe = match codebook {
-        None => Recipe::Ready(Arc::new(trellis)),
-        Some((id, (_, multiplier, _))) => Recipe::Deferred(Arc::new(Marked {
-            trellis,
-            shape: shape.clone(),
-            marker: catalog.get(id).name.clone(),
-            multiplier,
-        })),
+    let marker = codebook.map(|(id, (_, multiplier, _))| (catalog.get(id).name.clone(), multiplier));
+    let may_be_padded = !of_outputs.is_known && sides[1] == Side::Factors;
+    let recipe = match marker.is_some() || may_be_padded {
+        false => Recipe::Ready(Arc::new(trellis)),
+        true => Recipe::Deferred(Arc::new(Checked { trellis, shape: shape.clone(), marker, may_be_padded })),
     };
     Ok(Weight {
         name,
@@ -181,23 +166,30 @@ fn check_side(part: &StoredTensor, kind: Side, size: u64) -> Result<()> {
     }
 }
 
-/// A weight whose codebook has a marker, whose value is checked while planning.
-struct Marked {
+/// A weight with values that are checked while planning.
+struct Checked {
     trellis: Trellis,
     shape: Vec<usize>,
-    marker: String,
-    multiplier: u32,
+    /// The marker of its codebook, and the value that it must have.
+    marker: Option<(String, u32)>,
+    may_be_padded: bool,
 }
 
-/// The part index of the marker.
+/// The part indices of the factors of outputs, and of the marker.
+const OUTPUTS: usize = 2;
 const MARKER: usize = 3;
 
-impl Prepare for Marked {
+impl Prepare for Checked {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
-        let bytes = read(MARKER)?;
-        if bytes != self.multiplier.to_le_bytes() {
-            let (name, wanted) = (quoted(&self.marker), self.multiplier);
-            return Err(AnamnesisError::parse(format!("tensor {name} holds {bytes:02x?}; {wanted:#x} is needed")));
+        if let Some((name, wanted)) = &self.marker {
+            let bytes = read(MARKER)?;
+            if bytes != wanted.to_le_bytes() {
+                let name = quoted(name);
+                return Err(AnamnesisError::parse(format!("{name} holds {bytes:02x?}; {wanted:#x} is needed")));
+            }
+        }
+        if self.may_be_padded {
+            check_end(&read(OUTPUTS)?)?;
         }
         Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(self.trellis), coding: None })
     }

@@ -41,11 +41,7 @@ impl Scheme for FourOverSix {
             let name = &claims.catalog.get(id).name;
             let module = name.strip_suffix(CODES).unwrap_or(name);
             claims.take(id, TensorRole::Quantized);
-            let found = COMPANIONS.map(|suffix| {
-                let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
-                claims.take(id, TensorRole::Scale);
-                Some(id)
-            });
+            let found = COMPANIONS.map(|suffix| claims.take_companion(&format!("{module}{suffix}"), TensorRole::Scale));
             match weight(claims, module, id, found) {
                 Ok(weight) => claims.add(weight),
                 Err(problem) => claims.refuse(problem.in_tensor(name)),
@@ -57,10 +53,7 @@ impl Scheme for FourOverSix {
 fn weight(claims: &Claims<'_>, module: &str, id: TensorId, found: [Option<TensorId>; 3]) -> Result<Weight> {
     let catalog = claims.catalog;
     let config = claims.config.module(module);
-    if let Some(method) = claims.config.method().filter(|method| !method.eq_ignore_ascii_case(METHOD)) {
-        let (file, method) = (claims.config.file(), quoted(method));
-        return Err(AnamnesisError::parse(format!("it is named like {NAME}, {file} says {method}")));
-    }
+    claims.check_method(NAME, METHOD)?;
     if let Some(left) = config.exclusion() {
         return Err(AnamnesisError::parse(format!("it is packed in bytes, but {left}")));
     }
@@ -69,8 +62,7 @@ fn weight(claims: &Claims<'_>, module: &str, id: TensorId, found: [Option<Tensor
     for (suffix, id) in COMPANIONS.iter().zip(found) {
         ids.push(id.ok_or_else(|| {
             let name = format!("{module}{suffix}");
-            let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-            AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
+            claims.missing(&name)
         })?);
     }
     let of = |index: usize| ids.get(index).map_or_else(|| catalog.get(id), |id| catalog.get(*id));
@@ -101,9 +93,7 @@ fn weight(claims: &Claims<'_>, module: &str, id: TensorId, found: [Option<Tensor
         return Err(wrong(3));
     }
     let name = format!("{module}.weight");
-    if catalog.find(&name).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
-    }
+    claims.check_output(&name)?;
     let padded = Padded { spec, rows, cols, number_bytes: metadata.dtype.byte_size() };
     Ok(Weight {
         name,

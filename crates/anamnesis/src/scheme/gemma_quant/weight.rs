@@ -26,10 +26,7 @@ impl Parts {
         let name = &claims.catalog.get(codes).name;
         let module = name.strip_suffix(suffix).unwrap_or(name).to_owned();
         claims.take(codes, TensorRole::Quantized);
-        let scale = claims.find_unclaimed(&format!("{module}{scale_suffix}"));
-        if let Some(scale) = scale {
-            claims.take(scale, TensorRole::Scale);
-        }
+        let scale = claims.take_companion(&format!("{module}{scale_suffix}"), TensorRole::Scale);
         Self { module, scale_suffix, codes, scale }
     }
 }
@@ -59,10 +56,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         return Err(AnamnesisError::parse(text));
     }
     let scale_name = format!("{}{}", parts.module, parts.scale_suffix);
-    let scale_id = parts.scale.ok_or_else(|| {
-        let place = claims.elsewhere(&scale_name).map_or_else(String::new, |place| format!(": {place}"));
-        AnamnesisError::parse(format!("it has no {}{place}", quoted(&scale_name)))
-    })?;
+    let scale_id = parts.scale.ok_or_else(|| claims.missing(&scale_name))?;
     let scale = catalog.get(scale_id);
     let misfit = || {
         let (name, dtype, shape) = (quoted(&scale.name), scale.dtype, &scale.shape);
@@ -81,8 +75,8 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     }
     let block = cols / blocks;
     let name = format!("{}.weight", parts.module);
-    if name != codes.name && catalog.find(&name).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
+    if name != codes.name {
+        claims.check_output(&name)?;
     }
     let arrangement = if blocks == 1 { Arrangement::Row } else { Arrangement::Block(1, block) };
     let decoder = Grouped {

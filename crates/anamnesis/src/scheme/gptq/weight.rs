@@ -185,8 +185,7 @@ impl Prepare for Unprepared {
         let mut decoder = self.decoder.clone();
         let matrix = &mut decoder.matrix;
         if let (true, Grouping::Runs(run)) = (self.is_indexed, matrix.grouping) {
-            let is_runs = check_group_index(&read(GROUP_INDEX)?, matrix.groups, run, self.is_run_known)
-                .map_err(|error| AnamnesisError::parse(format!("tensor {}: {error}", quoted(&self.name))))?;
+            let is_runs = check_group_index(&read(GROUP_INDEX)?, matrix.groups, run, self.is_run_known)?;
             if !is_runs {
                 matrix.grouping = Grouping::Indexed;
                 decoder.description.push_str(", activation order");
@@ -199,10 +198,10 @@ impl Prepare for Unprepared {
             let [stored, other] =
                 [decoder.is_planar, !decoder.is_planar].map(|is_planar| common_zero_point(&packed, matrix, is_planar));
             if stored.is_none() && other.is_some_and(|zero| zero == middle || zero == middle - 1.0) {
-                let (name, ways) = (quoted(&self.name), ["one after the other", "in planes"]);
+                let ways = ["one after the other", "in planes"];
                 let [configured, shown] = if decoder.is_planar { [ways[1], ways[0]] } else { ways };
                 return Err(AnamnesisError::parse(format!(
-                    "tensor {name}: its zero points are those of symmetric codes if they are packed {shown}, and its \
+                    "its zero points are those of symmetric codes if they are packed {shown}, and its \
                      format packs them {configured}"
                 )));
             }
@@ -213,10 +212,9 @@ impl Prepare for Unprepared {
                 ZeroPoints::PlusOne | ZeroPoints::PlusOneUnbounded => (middle, GptqFormat::V1),
             };
             if common_zero_point(&read(ZERO_POINTS)?, matrix, decoder.is_planar) == Some(stored) {
-                let name = quoted(&self.name);
-                let why =
-                    format!("all zero points are {stored}, which are not those of symmetric codes in GPTQ {format}");
-                return Err(AnamnesisError::parse(format!("tensor {name}: {why}")));
+                return Err(AnamnesisError::parse(format!(
+                    "all zero points are {stored}, which are not those of symmetric codes in GPTQ {format}"
+                )));
             }
         }
         if !matches!(self.zeros, ZeroPointFormat::Known(_)) {

@@ -75,11 +75,7 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
     let catalog = claims.catalog;
     let module = catalog.get(codes).name.trim_end_matches("W_q");
     claims.take(codes, TensorRole::Quantized);
-    let mut take = |name: &str, role| {
-        let id = claims.find_unclaimed(&format!("{module}{name}"))?;
-        claims.take(id, role);
-        Some(id)
-    };
+    let mut take = |name: &str, role| claims.take_companion(&format!("{module}{name}"), role);
     let (scale, zero) = (take("scale", TensorRole::Scale), take("zero", TensorRole::ZeroPoint));
     let entries = READ.map(|name| take(name, TensorRole::QuantState));
     for name in UNREAD {

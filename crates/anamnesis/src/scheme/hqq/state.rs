@@ -66,7 +66,7 @@ fn default_packing(bits: i64) -> &'static str {
 
 impl State {
     fn fail(&self, what: impl AsRef<str>) -> AnamnesisError {
-        AnamnesisError::parse(format!("tensor {}: {}", quoted(&self.codes.name), what.as_ref()))
+        AnamnesisError::parse(what.as_ref())
     }
 
     /// An entry, if it is present.
@@ -102,8 +102,7 @@ impl State {
             if let Some(entry) = self.entry(name, read)?
                 && entry.flag()? == value
             {
-                let (codes, name) = (quoted(&self.codes.name), quoted(entry.name));
-                let detail = format!("tensor {codes}: {what}, as {name} says, which is not decoded");
+                let detail = format!("{what}, as {} says, which is not decoded", quoted(entry.name));
                 return Err(AnamnesisError::unsupported("HQQ", detail));
             }
         }
@@ -125,8 +124,7 @@ impl Prepare for State {
             None => default_packing(bits).to_owned(),
         };
         let packing = packing(&name).filter(|packing| packing.codes.contains(&bits)).ok_or_else(|| {
-            let detail = format!("tensor {} has codes of {bits} bits packed as {name:?}", quoted(&self.codes.name));
-            AnamnesisError::unsupported("HQQ", detail)
+            AnamnesisError::unsupported("HQQ", format!("it has codes of {bits} bits packed as {name:?}"))
         })?;
 
         let total = crate::catalog::dtype::elements(&shape).unwrap_or(0);

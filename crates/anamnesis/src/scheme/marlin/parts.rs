@@ -47,11 +47,7 @@ impl Parts {
         let name = &claims.catalog.get(codes).name;
         let module = name.strip_suffix(form.codes()).unwrap_or(name).to_owned();
         claims.take(codes, TensorRole::Quantized);
-        let mut companion = |suffix: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
-            claims.take(id, role);
-            Some(id)
-        };
+        let mut companion = |suffix: &str, role| claims.take_companion(&format!("{module}{suffix}"), role);
         let scales = companion(form.scales(), TensorRole::Scale);
         let zeros = companion(".qzeros", TensorRole::ZeroPoint);
         let unexpected = companion(".g_idx", TensorRole::GroupIndex).or(zeros);

@@ -33,10 +33,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         return Err(AnamnesisError::parse(format!("it has the companion {name}, which Marlin weights do not have")));
     }
     let scale_name = format!("{}{}", parts.module, parts.form.scales());
-    let scale_id = parts.scales.ok_or_else(|| {
-        let place = claims.elsewhere(&scale_name).map_or_else(String::new, |place| format!(": {place}"));
-        AnamnesisError::parse(format!("it has no {}{place}", quoted(&scale_name)))
-    })?;
+    let scale_id = parts.scales.ok_or_else(|| claims.missing(&scale_name))?;
     let scales = claims.catalog.get(scale_id);
     if !matches!(codes.dtype, Dtype::I32 | Dtype::U32) || scales.dtype != Dtype::F16 {
         let (name, dtype) = (quoted(&scales.name), scales.dtype);
@@ -68,9 +65,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     }
     let values = inputs.checked_mul(outputs).ok_or_else(misfit)?;
     let name = format!("{}.weight", parts.module);
-    if claims.catalog.find(&name).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
-    }
+    claims.check_output(&name)?;
     let place = key.and_then(|key| args.place_of(&[key, "format"]));
     Ok(Weight {
         name,

@@ -18,11 +18,7 @@ impl Parts {
         claims.take(weight, TensorRole::Quantized);
         let name = &claims.catalog.get(weight).name;
         let module = name.strip_suffix(".weight").unwrap_or(name);
-        let mut companion = |part: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}.{part}"))?;
-            claims.take(id, role);
-            Some(id)
-        };
+        let mut companion = |part: &str, role| claims.take_companion(&format!("{module}.{part}"), role);
         let (scales, biases) = (companion("scales", TensorRole::Scale), companion("biases", TensorRole::ZeroPoint));
         let qbiases = companion("qbiases", TensorRole::ZeroPoint);
         Self { weight, scales, biases, qbiases }

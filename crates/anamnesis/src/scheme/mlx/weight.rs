@@ -20,8 +20,7 @@ fn build(claims: &Claims<'_>, parts: &Parts, weight: &StoredTensor) -> Result<We
     let module = weight.name.strip_suffix(".weight").unwrap_or(&weight.name);
     let missing = |part: &str| {
         let companion = format!("{module}.{part}");
-        let place = claims.elsewhere(&companion).map_or_else(String::new, |place| format!(": {place}"));
-        AnamnesisError::parse(format!("it has no {}{place}", quoted(&companion)))
+        claims.missing(&companion)
     };
     let scale_id = parts.scales.ok_or_else(|| missing("scales"))?;
     let scales = claims.catalog.get(scale_id);

@@ -17,11 +17,7 @@ impl Parts {
     pub(super) fn take(claims: &mut Claims<'_>, codes: TensorId) -> Self {
         let names = Names::of(&claims.catalog.get(codes).name);
         claims.take(codes, TensorRole::Quantized);
-        let mut companion = |name: &str, role| {
-            let id = claims.find_unclaimed(name)?;
-            claims.take(id, role);
-            Some(id)
-        };
+        let mut companion = |name: &str, role| claims.take_companion(name, role);
         let scale = companion(&names.scale, TensorRole::Scale);
         let global_scale = companion(&names.global_scale, TensorRole::NestedScale);
         // An activation scale means nothing for a decoded weight. Any other tensor of that name is a leftover.

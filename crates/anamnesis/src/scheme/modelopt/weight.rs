@@ -20,10 +20,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         return Err(AnamnesisError::parse(format!("it is packed in bytes, but {left}")));
     }
     refuse_other_formats(claims, parts)?;
-    let missing = |name: &str| {
-        let place = claims.elsewhere(name).map_or_else(String::new, |place| format!(": {place}"));
-        AnamnesisError::parse(format!("it has no {}{place}", quoted(name)))
-    };
+    let missing = |name: &str| claims.missing(name);
     let configured = Algorithm::configured(claims.config, &module)?;
     let scale_id = parts.scale.ok_or_else(|| missing(&names.scale))?;
     let scale = claims.catalog.get(scale_id);

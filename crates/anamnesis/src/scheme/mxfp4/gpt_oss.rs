@@ -45,8 +45,7 @@ fn weight(claims: &Claims<'_>, id: TensorId, scales: Option<TensorId>) -> Result
     check_method(claims, &module, &["mxfp4"])?;
     let Some(scale_id) = scales else {
         let scales = scales_of(blocks).unwrap_or_default();
-        let place = claims.elsewhere(&scales).map_or_else(String::new, |place| format!(": {place}"));
-        return Err(AnamnesisError::parse(format!("it has no {}{place}", quoted(&scales))));
+        return Err(claims.missing(&scales));
     };
     let scales = claims.catalog.get(scale_id);
     if scales.dtype != Dtype::U8 {
@@ -61,9 +60,7 @@ fn weight(claims: &Claims<'_>, id: TensorId, scales: Option<TensorId>) -> Result
     let inputs = count.checked_mul(BLOCK as usize).ok_or_else(|| misfit(blocks, scales))?;
     let shape = vec![*experts, inputs, *outputs];
     let values = elements(&shape).ok_or_else(|| misfit(blocks, scales))?;
-    if claims.catalog.find(name).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(name))));
-    }
+    claims.check_output(name)?;
     let place = module.args().place_of(&["quant_method"]);
     Ok(Weight {
         name: name.to_owned(),

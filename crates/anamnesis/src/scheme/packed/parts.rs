@@ -35,11 +35,7 @@ impl Parts {
     pub(crate) fn take(claims: &mut Claims<'_>, qweight: TensorId) -> Self {
         claims.take(qweight, TensorRole::Quantized);
         let module = module(claims.catalog.get(qweight));
-        let mut companion = |part: &str, role| {
-            let id = claims.find_unclaimed(&format!("{module}{part}"))?;
-            claims.take(id, role);
-            Some(id)
-        };
+        let mut companion = |part: &str, role| claims.take_companion(&format!("{module}{part}"), role);
         Self {
             qweight,
             qzeros: companion("qzeros", TensorRole::ZeroPoint),

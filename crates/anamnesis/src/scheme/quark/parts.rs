@@ -1,7 +1,7 @@
 //! The stored tensors of a Quark weight.
 
 use crate::catalog::TensorId;
-use crate::error::{AnamnesisError, quoted};
+use crate::error::AnamnesisError;
 use crate::scheme::claim::{Claims, TensorRole};
 
 /// The codes of a weight, and the companions that are present.
@@ -20,11 +20,7 @@ impl Parts {
         claims.take(codes, TensorRole::Quantized);
         let name = &claims.catalog.get(codes).name;
         let module = name.strip_suffix("weight").unwrap_or(name);
-        let mut companion = |part: &str, role| {
-            let id = claims.find_unclaimed(&format!("{name}_{part}"))?;
-            claims.take(id, role);
-            Some(id)
-        };
+        let mut companion = |part: &str, role| claims.take_companion(&format!("{name}_{part}"), role);
         let parts = Self {
             codes,
             scale: companion("scale", TensorRole::Scale),
@@ -43,7 +39,6 @@ impl Parts {
     /// The error that a companion is missing.
     pub(super) fn missing(&self, claims: &Claims<'_>, end: &str) -> AnamnesisError {
         let name = format!("{}_{end}", claims.catalog.get(self.codes).name);
-        let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-        AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
+        claims.missing(&name)
     }
 }

@@ -13,7 +13,7 @@ impl Scheme for Sinq {
     }
 
     fn part_names(&self) -> Vec<PartName> {
-        COMPANIONS.map(|suffix| PartName::new(suffix, CODES, Confidence::IfConfigured)).to_vec()
+        COMPANIONS.map(|suffix| PartName::new(suffix, CODES, Confidence::Certain)).to_vec()
     }
 
     fn claim(&self, claims: &mut Claims<'_>) {

@@ -44,10 +44,9 @@ impl Parts {
         let module = name.strip_suffix(CODES).unwrap_or(name).to_owned();
         claims.take(codes, TensorRole::Quantized);
         let companions = COMPANIONS.map(|suffix| {
-            let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
             let is_zero = suffix.starts_with(".meta.zero");
-            claims.take(id, if is_zero { TensorRole::ZeroPoint } else { TensorRole::Scale });
-            Some(id)
+            let role = if is_zero { TensorRole::ZeroPoint } else { TensorRole::Scale };
+            claims.take_companion(&format!("{module}{suffix}"), role)
         });
         Self { module, codes, companions }
     }

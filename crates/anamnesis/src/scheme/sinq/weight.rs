@@ -87,10 +87,7 @@ impl Meta {
 pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
     let catalog = claims.catalog;
     let codes = catalog.get(parts.codes);
-    if let Some(method) = claims.config.method().filter(|method| !method.eq_ignore_ascii_case(METHOD)) {
-        let (file, method) = (claims.config.file(), quoted(method));
-        return Err(AnamnesisError::parse(format!("it is named like {NAME}, {file} says {method}")));
-    }
+    claims.check_method(NAME, METHOD)?;
     let entry = claims.config.table_entry(&parts.module);
     let meta = entry.as_ref().map(|entry| entry.inside("meta")).filter(|meta| meta.place().is_some());
     let meta = meta.ok_or_else(|| {
@@ -178,9 +175,7 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts) -> Result<Weight> {
         return Err(build.misfit(scale2, meta.cols));
     }
     let name = format!("{}.weight", parts.module);
-    if catalog.find(&name).is_some() {
-        return Err(fail(format!("it would be decoded to {}, which is stored too", quoted(&name))));
-    }
+    claims.check_output(&name)?;
     let planes = Layout::Planes { bits: meta.bits, unit: meta.unit, rows: stored_rows, order: Order::HighestFirst };
     let nibbles = Nibbles { bits: meta.bits, unit: meta.unit, rows: stored_rows, cols: meta.group };
     if meta.table.is_some() && !meta.group.is_multiple_of(2) {
@@ -248,8 +243,7 @@ impl<'a> Build<'a> {
     fn needed(&mut self, index: usize) -> Result<(usize, &'a StoredTensor)> {
         let id = self.id(index).ok_or_else(|| {
             let name = format!("{}{}", self.parts.module, COMPANIONS.get(index).copied().unwrap_or_default());
-            let place = self.claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-            AnamnesisError::parse(format!("it has no {}{place}", quoted(&name)))
+            self.claims.missing(&name)
         })?;
         self.ids.push(id);
         Ok((self.ids.len() - 1, self.claims.catalog.get(id)))

@@ -74,14 +74,12 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
     let module = name.strip_suffix(CODES).unwrap_or(name);
     claims.take(codes, TensorRole::Quantized);
     let found = COMPANIONS.map(|suffix| {
-        let id = claims.find_unclaimed(&format!("{module}{suffix}"))?;
         let role = match suffix {
             ".weight_scale" | ".weight_bias" => TensorRole::Scale,
             ".perm" => TensorRole::GroupIndex,
             _ => TensorRole::QuantMap,
         };
-        claims.take(id, role);
-        Some(id)
+        claims.take_companion(&format!("{module}{suffix}"), role)
     });
     match weight(claims, module, codes, found) {
         Ok(weight) => claims.add(weight),
@@ -136,8 +134,7 @@ fn weight(
             (true, Some(id)) => id,
             (false, None) => continue,
             (true, None) => {
-                let place = claims.elsewhere(&name).map_or_else(String::new, |place| format!(": {place}"));
-                return Err(AnamnesisError::parse(format!("it has no {}{place}", quoted(&name))));
+                return Err(claims.missing(&name));
             }
             (false, Some(_)) => {
                 let place = args.place().map(|place| place.to_string()).unwrap_or_default();
@@ -153,9 +150,7 @@ fn weight(
         ids.push(id);
     }
     let name = format!("{module}.weight");
-    if catalog.find(&name).is_some() {
-        return Err(AnamnesisError::parse(format!("it would be decoded to {}, which is stored too", quoted(&name))));
-    }
+    claims.check_output(&name)?;
     let values = layer.inputs.checked_mul(layer.outputs);
     let decoder = Vectors {
         layer,

@@ -9,7 +9,7 @@ use anamnesis_kernels::{self as kernels, chosen};
 use super::quant_state::QuantState;
 use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::{
     Coding, Context, LibraryArithmetic, Prepare, Prepared, TileDecoder, Window, filled, rounded,
 };
@@ -161,7 +161,6 @@ impl TileDecoder for Bnb4Decoder {
 /// A four-bit weight whose geometry is stored in its `quant_state`.
 #[derive(Debug)]
 pub(in crate::scheme::bnb) struct Bnb4 {
-    pub name: String,
     /// The quantisation type in the name of the `quant_state`.
     pub kind: String,
     pub part_bytes: Vec<u64>,
@@ -211,12 +210,10 @@ impl Bnb4 {
 
 impl Prepare for Bnb4 {
     fn prepare(&self, read: &dyn Fn(usize) -> Result<Vec<u8>>) -> Result<Prepared> {
-        let prepared = self.geometry(read).and_then(|(shape, decoder)| {
-            decoder.check(&self.part_bytes[..if self.nested { NESTED_QUANT_MAP + 1 } else { QUANT_MAP + 1 }])?;
-            let coding = Coding { group_size: Some(decoder.block), ..self.coding.clone() };
-            Ok(Prepared { shape, decoder: Arc::new(decoder), coding: Some(coding) })
-        });
-        prepared.map_err(|error| error.within(format_args!("tensor {}", quoted(&self.name))))
+        let (shape, decoder) = self.geometry(read)?;
+        decoder.check(&self.part_bytes[..if self.nested { NESTED_QUANT_MAP + 1 } else { QUANT_MAP + 1 }])?;
+        let coding = Coding { group_size: Some(decoder.block), ..self.coding.clone() };
+        Ok(Prepared { shape, decoder: Arc::new(decoder), coding: Some(coding) })
     }
 
     fn describe(&self) -> String {

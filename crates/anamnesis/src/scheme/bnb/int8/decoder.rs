@@ -7,7 +7,7 @@ use anamnesis_kernels::chosen::{self, Rounded};
 use anamnesis_kernels::{self as kernels, Level};
 
 use crate::catalog::TargetDtype;
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, Result};
 use crate::scheme::coder::{Context, Prepare, Prepared, TileDecoder, Window, filled, rounded, row_granule};
 
 /// The library multiplies by this reciprocal; dividing by 127 would round differently.
@@ -79,7 +79,6 @@ impl TileDecoder for BnbInt8Decoder {
 /// An eight-bit weight with a `weight_format` (part 2), which must be 0: row-major.
 #[derive(Debug)]
 pub(in crate::scheme::bnb) struct BnbInt8 {
-    pub name: String,
     pub shape: Vec<usize>,
     pub decoder: BnbInt8Decoder,
 }
@@ -89,10 +88,8 @@ impl Prepare for BnbInt8 {
         match read(2)?[..] {
             [0] => Ok(Prepared { shape: self.shape.clone(), decoder: Arc::new(self.decoder), coding: None }),
             ref other => {
-                let name = quoted(&self.name);
-                let detail = format!(
-                    "tensor {name} is stored in the layout of one kind of GPU (weight_format {other:?}), not row-major"
-                );
+                let detail =
+                    format!("it is stored in the layout of one kind of GPU (weight_format {other:?}), not row-major");
                 Err(AnamnesisError::unsupported("BnB", detail))
             }
         }
