@@ -10,8 +10,19 @@ use crate::error::{AnamnesisError, Result, quoted};
 const MODULES: &str = "tensor_storage";
 const TENSORS: &str = "stored_tensors";
 const BITS: &str = "bits_per_weight";
+/// The suffix of a listed tensor that is not part of a weight.
+const BIAS: &str = ".bias";
 
 impl QuantConfig {
+    /// Whether a description lists the stored tensors of a module.
+    pub(crate) fn lists_storage(&self, module: &str) -> bool {
+        self.descriptions.iter().any(|description| {
+            let tables = description.members.get(MODULES).and_then(Json::members);
+            let table = tables.and_then(|modules| modules.get(module)).and_then(Json::members);
+            table.and_then(|table| table.get(TENSORS)).is_some()
+        })
+    }
+
     /// Refuses stored tensors of a module of so many bits that contradict the table of a description.
     pub(crate) fn check_storage(&self, module: &str, stored: &[StoredTensor], bits: f64) -> Result<()> {
         for description in &self.descriptions {
@@ -32,6 +43,10 @@ impl QuantConfig {
                     let (name, dtype, shape) = (quoted(&tensor.name), tensor.dtype, &tensor.shape);
                     return Err(AnamnesisError::parse(format!("{name} is {dtype} {shape:?}, and {place} differs")));
                 }
+            }
+            let is_present = |name: &str| name.ends_with(BIAS) || stored.iter().any(|tensor| tensor.name == name);
+            if let Some(name) = tensors.iter().map(|(name, _)| name).find(|name| !is_present(name)) {
+                return Err(AnamnesisError::parse(format!("{place} lists {}, which it does not have", quoted(name))));
             }
         }
         Ok(())

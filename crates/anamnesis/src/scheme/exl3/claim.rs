@@ -1,7 +1,7 @@
 //! Claiming EXL3 weights by their trellises.
 
 use super::sizes::Sizes;
-use super::weight::{CODES, Parts, weight};
+use super::weight::{CODES, Parts, has_marker, weight};
 use crate::catalog::Dtype;
 use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};
 
@@ -21,8 +21,8 @@ impl Scheme for Exl3 {
             of(".svh", Confidence::IfConfigured),
             of(".su", Confidence::IfPacked),
             of(".sv", Confidence::IfPacked),
-            of(".mcg", Confidence::IfPacked),
-            of(".mul1", Confidence::IfPacked),
+            of(".mcg", Confidence::IfConfigured),
+            of(".mul1", Confidence::IfConfigured),
         ]
     }
 
@@ -36,9 +36,10 @@ impl Scheme for Exl3 {
             return;
         }
         let sizes = Sizes::of(claims.config.model_sizes(), claims.catalog);
+        let has_markers = codes.iter().any(|id| has_marker(claims, *id));
         for id in codes {
             let parts = Parts::take(claims, id);
-            match weight(claims, &parts, &sizes) {
+            match weight(claims, &parts, &sizes, has_markers) {
                 Ok(weight) => claims.add(weight),
                 Err(problem) => claims.refuse(problem.in_tensor(&claims.catalog.get(id).name)),
             }

@@ -22,6 +22,9 @@ const TILE: u64 = 16;
 const CODEBOOKS: [(&str, u32, TrellisCodebook); 2] =
     [(".mcg", 0xCBAC_1FED, TrellisCodebook::Mcg), (".mul1", 0x83DC_D12D, TrellisCodebook::Mul1)];
 
+/// The codebook of weights without a marker, as configurations name it.
+const UNMARKED: &str = "3inst";
+
 /// The stored tensors of a weight.
 pub(super) struct Parts {
     module: String,
@@ -46,7 +49,41 @@ impl Parts {
     }
 }
 
-pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, sizes: &Sizes<'_>) -> Result<Weight> {
+/// Whether the weight with these codes has the marker of a codebook.
+pub(super) fn has_marker(claims: &Claims<'_>, codes: TensorId) -> bool {
+    let module = claims.catalog.get(codes).name.strip_suffix(CODES).unwrap_or_default();
+    CODEBOOKS.iter().any(|(suffix, ..)| claims.catalog.find(&format!("{module}{suffix}")).is_some())
+}
+
+/// Why a weight without a marker must have had one; without it, it would be decoded with another codebook.
+/// `others`: other weights have one.
+fn reason_for_marker(claims: &Claims<'_>, module: &str, others: bool) -> Result<Option<String>> {
+    let names = CODEBOOKS.map(|(suffix, ..)| format!("{module}{suffix}"));
+    if let Some(place) = names.iter().find_map(|name| claims.elsewhere(name)) {
+        return Ok(Some(place));
+    }
+    if claims.config.lists_storage(module) {
+        return Ok(None);
+    }
+    let args = claims.config.args();
+    Ok(match args.text(&["codebook"])? {
+        Some(configured) if configured != UNMARKED => {
+            let place = args.place_of(&["codebook"]).map(|place| format!("{place}: ")).unwrap_or_default();
+            Some(format!("{place}codebook is {}", quoted(configured)))
+        }
+        Some(_) => None,
+        None => others.then(|| "other weights of this checkpoint have theirs".to_owned()),
+    })
+}
+
+/// Checks and describes a weight. `others_have_markers`: other weights of the checkpoint may have the marker of a
+/// codebook.
+pub(super) fn weight(
+    claims: &Claims<'_>,
+    parts: &Parts,
+    sizes: &Sizes<'_>,
+    others_have_markers: bool,
+) -> Result<Weight> {
     let catalog = claims.catalog;
     let codes = catalog.get(parts.codes);
     claims.check_method(NAME, "exl3")?;
@@ -84,10 +121,8 @@ pub(super) fn weight(claims: &Claims<'_>, parts: &Parts, sizes: &Sizes<'_>) -> R
     }
     let codebook = match parts.codebooks {
         [None, None] => {
-            // A marker in another file would select another codebook.
-            let names = CODEBOOKS.map(|(suffix, ..)| format!("{}{suffix}", parts.module));
-            if let Some(name) = names.into_iter().find(|name| claims.elsewhere(name).is_some()) {
-                return Err(missing(name));
+            if let Some(why) = reason_for_marker(claims, &parts.module, others_have_markers)? {
+                return Err(AnamnesisError::parse(format!("it has no marker of its codebook, but {why}")));
             }
             None
         }
