@@ -106,7 +106,7 @@ pub mod verify;
 pub use architecture::Architecture;
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subject, TargetDtype};
-pub use checkpoint::{Checkpoint, MemoryTensor, MemoryTensors, Origin};
+pub use checkpoint::{Checkpoint, Component, Components, MemoryTensor, MemoryTensors, Origin};
 pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{
     Cast, Comparison, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions,

@@ -1,6 +1,7 @@
 //! Opening an input: its format, its catalog and its sidecars.
 
 mod adapter;
+mod components;
 mod files;
 mod gptq_format;
 mod hub;
@@ -37,6 +38,8 @@ use crate::scheme::{self, Claimed, Leftover, ModelClass, Prepared, Recipe, Tenso
 use locate::{Located, Set, locate};
 use sidecars::Sidecars;
 
+pub(crate) use components::MODEL_INDEX;
+pub use components::{Component, Components};
 pub(crate) use files::{
     MAX_CONFIG_BYTES, MAX_JSON_VALUES, check_json_values, is_file, metadata, read_bounded, read_existing, read_sidecar,
 };

@@ -29,6 +29,7 @@
 #[cfg(test)]
 mod broken_coders;
 mod compare;
+mod components;
 mod directory;
 mod draft;
 mod drafts;

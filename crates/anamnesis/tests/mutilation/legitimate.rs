@@ -147,6 +147,11 @@ fn of_name(case: &Case, mutation: &Mutation, place: &Surroundings) -> Option<&'s
                 let are_sizes = || [&mutation.part, &mutation.to].iter().all(|name| name.ends_with("_metadata"));
                 (other.dtype == stored.dtype || are_sizes()) && is_of_one_shape
             };
+            // Two weights of eight-bit floats, each with one scale for all of its values.
+            let are_weights = [&mutation.part, &mutation.to].iter().all(|name| has_one_scale(case, name));
+            if are_weights && other.is_some_and(|other| other.dtype == stored.dtype) {
+                return Some(SHAPE);
+            }
             other.is_some_and(alike).then_some(ALIKE)
         }
         "duplicate" if case.parts().any(|part| is_among_others(case, &part.name)) => Some(AMONG_OTHERS),
@@ -238,6 +243,13 @@ fn is_code(dtype: &str) -> bool {
 /// Whether a weight is one of several parameters of its module.
 fn is_among_others(case: &Case, name: &str) -> bool {
     (case.truth.weights.contains_key(name) && !name.ends_with("weight")) || name.ends_with("_blocks")
+}
+
+/// Whether a tensor is a weight of eight-bit codes with one scale.
+fn has_one_scale(case: &Case, name: &str) -> bool {
+    let is_coded = case.subject.find(name).is_some_and(|stored| is_code(&stored.tensor.dtype));
+    let scale = case.subject.find(&format!("{name}_scale"));
+    is_coded && scale.is_some_and(|scale| scale.tensor.shape.iter().all(|&dim| dim == 1))
 }
 
 /// Whether a tensor is a vector of more than one element.

@@ -132,6 +132,9 @@ pub(crate) struct WriteArgs {
     // Restarting one part would remove what the others have written.
     #[arg(long, value_name = "I/N", conflicts_with = "force")]
     pub(crate) part: Option<Part>,
+    /// Whether the output is inside a directory that the command creates.
+    #[arg(skip)]
+    pub(crate) is_inside: bool,
 }
 
 impl WriteArgs {

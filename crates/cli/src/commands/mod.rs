@@ -1,5 +1,6 @@
 //! Commands, one file each.
 
+mod components;
 mod convert;
 mod demo;
 mod described;

@@ -6,10 +6,10 @@ use std::path::{Component, Path};
 use std::time::Instant;
 
 use anamnesis::error::printable;
-use anamnesis::{AnamnesisError, Checkpoint, FileKind, Format, Origin, TensorRole};
+use anamnesis::{AnamnesisError, Checkpoint, Components, FileKind, Format, Origin, TensorRole};
 
 use super::writing::tensors::relative;
-use super::{counted, remedy, shown};
+use super::{components, counted, remedy, shown};
 use crate::args::{InputArgs, Limit};
 use crate::exit::Failure;
 use crate::interrupt;
@@ -112,7 +112,10 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
              amn scan lists what it refers to"
                 .to_owned(),
         ),
-        AnamnesisError::NoWeights { .. } => Some("name a directory with .safetensors or .gguf files".to_owned()),
+        AnamnesisError::NoWeights { .. } => match Components::find(path) {
+            Ok(Some(found)) => Some(format!("it has several models: {}", components::names(&found))),
+            _ => Some("name a directory with .safetensors or .gguf files".to_owned()),
+        },
         AnamnesisError::TensorNotRead { remedy, .. } => remedy::advice(remedy),
         AnamnesisError::NotAModel { kind, .. } => Some(advice_for_kind(*kind, path)),
         AnamnesisError::LimitExceeded { limit, .. } if Limit::name_of(limit).is_some() => {

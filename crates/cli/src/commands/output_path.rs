@@ -68,7 +68,12 @@ fn default_file(origin: &Origin, part: Option<&Path>) -> Result<PathBuf, Failure
 
 /// The default output directory of a checkpoint: its name without the quantisation and with `suffix`.
 pub(crate) fn directory(checkpoint: &Checkpoint, suffix: &str) -> Result<PathBuf, Failure> {
-    next_to(checkpoint.origin(), |name| output_name(&name, suffix))
+    directory_of(checkpoint.origin(), suffix)
+}
+
+/// The same of an input.
+pub(crate) fn directory_of(origin: &Origin, suffix: &str) -> Result<PathBuf, Failure> {
+    next_to(origin, |name| output_name(&name, suffix))
 }
 
 /// A path next to a directory; in the current directory for a model of a store.

@@ -6,6 +6,7 @@ mod answering;
 mod bombs;
 mod browser;
 mod checkpoint;
+mod components;
 mod configuring;
 mod converting;
 mod demo;

@@ -39,8 +39,10 @@ use crate::scheme::Encoding;
 
 pub(crate) use manifest::unfinished_outputs;
 pub use options::{DirectoryOptions, Part};
-use sidecars::ConfigChange;
+pub(super) use present::has_same_content;
+pub(super) use sidecars::{ConfigChange, classify};
 pub use sidecars::{Sidecar, SidecarFate};
+pub(super) use write::copy;
 pub use write::{DirectoryReport, OutputState};
 
 /// Refuses a weight dtype that the loaders of the target do not run.

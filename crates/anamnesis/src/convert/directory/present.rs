@@ -68,7 +68,7 @@ impl DirectoryPlan {
 }
 
 /// Whether two files have the same bytes; false if the second is missing.
-fn has_same_content(a: &Path, b: &Path) -> Result<bool> {
+pub(in crate::convert) fn has_same_content(a: &Path, b: &Path) -> Result<bool> {
     let (a, b) = match FileSource::open(b) {
         Ok(b) => (FileSource::open(a)?, b),
         Err(_) => return Ok(false),

@@ -45,7 +45,7 @@ pub enum SidecarFate {
 }
 
 /// The edit of the configuration that the new weights require.
-pub(super) struct ConfigChange {
+pub(in crate::convert) struct ConfigChange {
     /// The new dtype of the weights; `None` if it did not change.
     dtype: Option<TargetDtype>,
     /// The members of `config.json` that describe the new quantisation; empty if nothing is quantised.
@@ -54,7 +54,7 @@ pub(super) struct ConfigChange {
 
 impl ConfigChange {
     /// No change.
-    pub(super) const fn none() -> Self {
+    pub(in crate::convert) const fn none() -> Self {
         Self { dtype: None, quantisation: Vec::new() }
     }
 
@@ -96,7 +96,7 @@ const WEIGHTS: [&str; 14] = [
 ];
 
 /// The operation on every directory entry except the input's `weights`, sorted by name.
-pub(super) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange) -> Result<Vec<Sidecar>> {
+pub(in crate::convert) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange) -> Result<Vec<Sidecar>> {
     let at = |error| AnamnesisError::at_path(error, directory);
     let weights: HashSet<&str> = weights.iter().copied().collect();
     let mut sidecars = Vec::new();

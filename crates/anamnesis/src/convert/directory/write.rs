@@ -211,7 +211,7 @@ fn write_whole(target: &Path, text: &[u8]) -> Result<()> {
 }
 
 /// Copies a file in chunks, so that memory does not depend on its size.
-fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
+pub(in crate::convert) fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
     let source = FileSource::open(&from.join(name))?;
     let bytes = source.len();
     let file = PendingFile::create(&to.join(name), Existing::Replace, bytes)?;

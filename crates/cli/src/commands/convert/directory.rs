@@ -1,6 +1,7 @@
 //! `convert` for a checkpoint directory.
 
-use anamnesis::{Checkpoint, ConvertReport, ConvertTarget};
+use anamnesis::{Checkpoint, ConvertReport};
+use serde_json::Value;
 
 use super::{Request, report};
 use crate::commands::writing::{DirectoryJob, note_texts, outcome};
@@ -9,12 +10,9 @@ use crate::exit::Failure;
 use crate::ui::Printer;
 
 impl Request<'_> {
-    pub(super) fn convert_directory(&self, checkpoint: &Checkpoint, printer: &Printer) -> Result<(), Failure> {
-        let suffix = match self.target {
-            ConvertTarget::Safetensors => self.dtype().to_ascii_lowercase(),
-            other => other.suffix().to_owned(),
-        };
-        let output = DirectoryJob::output(self.write, checkpoint, &suffix)?;
+    /// Converts a directory, and returns the JSON document.
+    pub(super) fn convert_directory(&self, checkpoint: &Checkpoint, printer: &Printer) -> Result<Value, Failure> {
+        let output = DirectoryJob::output(self.write, checkpoint, &self.suffix())?;
         self.announce(checkpoint, &output, printer)?;
         let cut = self.write.directory_options();
         let plan = checkpoint.plan_convert_directory(self.target, &self.options, &cut);
@@ -22,7 +20,7 @@ impl Request<'_> {
         self.refuse_empty(plan.stats(), plan.kept())?;
         let notes = note_texts(plan.notes());
         let to = self.target.name().to_owned();
-        let job = DirectoryJob { command: self.command, input: self.input, write: self.write, to, output };
+        let job = DirectoryJob { input: self.input, write: self.write, to, output };
         let mut document = job.document(checkpoint, &plan);
         report::counts(self.target, plan.stats(), plan.kept(), &mut document);
         if let Some(fit) = &self.fit {
@@ -59,6 +57,6 @@ impl Request<'_> {
         report::document(&report, self.reports, &mut document);
         document["written"] = done.written.into();
         document["kept"] = done.kept.into();
-        printer.document(self.command, document)
+        Ok(document)
     }
 }

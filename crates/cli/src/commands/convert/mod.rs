@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use anamnesis::convert::{parse_gguf_kv_arg, read_gguf_metadata_json};
 use anamnesis::{
-    AnamnesisError, BlockOptions, Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Importance,
-    Keeping, ModelPart, ParseLimits, Split,
+    AnamnesisError, BlockOptions, Cast, Checkpoint, Components, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel,
+    Importance, Keeping, ModelPart, ParseLimits, Split,
 };
 
 use super::writing::{self, becomes_directory, prepare_output, refuse_directory_options};
-use super::{notes, open, output_path, patterns, shown, to};
+use super::{components, notes, open, output_path, patterns, shown, to};
 use crate::args::{ConvertArgs, InputArgs, QuantizeArgs, SplitArgs, WriteArgs};
 use crate::exit::{Failure, about};
 use crate::ui::Printer;
@@ -195,14 +195,44 @@ fn target(args: &ConvertArgs) -> Result<ConvertTarget, Failure> {
 impl Request<'_> {
     pub(super) fn run(&self, printer: &Printer) -> Result<(), Failure> {
         prepare_output(self.write, self.target, printer)?;
+        if let Some(components) = components::of(self.input)? {
+            return self.convert_components(&components, printer);
+        }
         let checkpoint = open::checkpoint(self.input, printer)?;
         self.convert(&checkpoint, printer)
+    }
+
+    /// Converts every component of a directory of several models.
+    fn convert_components(&self, components: &Components, printer: &Printer) -> Result<(), Failure> {
+        if self.target.extension() != "safetensors" || self.target == ConvertTarget::Hf {
+            let (input, names) = (shown(&self.input.path), components::names(components));
+            let text =
+                format!("{input} has several models, which a {} file cannot hold; name one of {names}", self.target);
+            return Err(Failure::Usage(text));
+        }
+        let suffix = self.suffix();
+        let (command, input, write) = (self.command, self.input, self.write);
+        let must_quantise = self.target.is_quantized() && !self.allow_empty;
+        let writing = components::Writing { command, components, input, write, suffix: &suffix, must_quantise };
+        let plan = |input: &InputArgs| {
+            let checkpoint = open::checkpoint(input, printer)?;
+            let cut = write.directory_options();
+            let plan = checkpoint.plan_convert_directory(self.target, &self.options, &cut);
+            Ok(plan.map_err(|error| self.advise(error, &checkpoint))?.stats())
+        };
+        let run = |input: &InputArgs, write: &WriteArgs| {
+            let options = self.options.clone();
+            // A component without weights to quantise, such as a VAE, is copied.
+            let one = Request { input, write, options, allow_empty: true, fit: None, ..*self };
+            one.convert_directory(&open::checkpoint(input, printer)?, printer)
+        };
+        writing.run(plan, run, printer)
     }
 
     /// Converts an open checkpoint.
     pub(super) fn convert(&self, checkpoint: &Checkpoint, printer: &Printer) -> Result<(), Failure> {
         if becomes_directory(checkpoint, self.write, self.target) {
-            return self.convert_directory(checkpoint, printer);
+            return printer.document(self.command, self.convert_directory(checkpoint, printer)?);
         }
         refuse_directory_options(self.write, "this conversion writes one file")?;
         self.convert_file(checkpoint, printer)
@@ -247,6 +277,14 @@ impl Request<'_> {
         let reasons: Vec<_> = report::reasons(kept).iter().map(|(why, count)| format!("{count} {why}")).collect();
         let why = if reasons.is_empty() { "there are no floats".to_owned() } else { reasons.join(", ") };
         Err(Failure::Nothing(format!("no weight would be quantised ({why}); --allow-empty writes the output anyway")))
+    }
+
+    /// The suffix of a default output directory.
+    fn suffix(&self) -> String {
+        match self.target {
+            ConvertTarget::Safetensors => self.dtype().to_ascii_lowercase(),
+            other => other.suffix().to_owned(),
+        }
     }
 
     /// The output type of decoded weights.

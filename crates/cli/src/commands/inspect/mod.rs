@@ -1,7 +1,10 @@
 //! `inspect`: shows what a model is, how it is quantised, its decoded size, the memory to run it, and its metadata.
 
+mod components;
 mod metadata;
 mod overview;
+
+use std::path::Path;
 
 use anamnesis::error::printable;
 use anamnesis::{Checkpoint, InspectInfo, InspectOptions, QuantScheme, SchemeSummary};
@@ -17,6 +20,9 @@ use crate::ui::{Printer, json::strings, size};
 
 pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> {
     let target = to::dtype(&args.to)?;
+    if let Some(found) = super::components::of(&args.input)? {
+        return components::run(args, &found, target, printer);
+    }
     let checkpoint = patterns::select(&args.choice, open::checkpoint(&args.input, printer)?)?;
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     let key = args.key.as_deref();
@@ -31,21 +37,27 @@ pub(super) fn run(args: &InspectArgs, printer: &Printer) -> Result<(), Failure> 
         }
     }
     if printer.is_json() {
-        let mut document = counts(&args.input.path, &checkpoint, &info);
-        document["schemes"] = info.codings.iter().map(scheme_document).collect();
-        document["undecoded"] = info.undecoded.into();
-        document["to"] = target.to_string().into();
-        document["decoded_bytes"] = info.decoded_size().into();
-        document["config"] = strings(&checkpoint.evidence());
-        document["odd"] = strings(&checkpoint.oddities());
-        document["problems"] = strings(&info.problems);
-        First::of(&checkpoint, &info, args.context).add_to(&mut document);
+        let mut document = document(&args.input.path, &checkpoint, &info, args.context);
         if let Some(entries) = entries {
             document["metadata"] = metadata::document(&entries);
         }
         printer.document("inspect", document)?;
     }
     Ok(())
+}
+
+/// A model as JSON.
+fn document(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo, context: Option<u64>) -> Value {
+    let mut document = counts(path, checkpoint, info);
+    document["schemes"] = info.codings.iter().map(scheme_document).collect();
+    document["undecoded"] = info.undecoded.into();
+    document["to"] = info.output_dtype.to_string().into();
+    document["decoded_bytes"] = info.decoded_size().into();
+    document["config"] = strings(&checkpoint.evidence());
+    document["odd"] = strings(&checkpoint.oddities());
+    document["problems"] = strings(&info.problems);
+    First::of(checkpoint, info, context).add_to(&mut document);
+    document
 }
 
 fn summary(checkpoint: &Checkpoint, info: &InspectInfo, printer: &Printer) -> Result<(), Failure> {

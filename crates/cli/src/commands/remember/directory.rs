@@ -1,9 +1,11 @@
-//! `remember` for a checkpoint directory.
+//! `remember` for a checkpoint directory. Returns the JSON document.
 
 use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, InspectInfo};
 
+use serde_json::Value;
+
 use super::{nothing_decoded, summary};
-use crate::args::RememberArgs;
+use crate::args::{InputArgs, RememberArgs, WriteArgs};
 use crate::commands::writing::{DirectoryJob, note_texts, outcome};
 use crate::commands::{counted, patterns, shown};
 use crate::exit::Failure;
@@ -11,26 +13,27 @@ use crate::ui::{Printer, size};
 
 pub(super) fn run(
     args: &RememberArgs,
+    (input, write): (&InputArgs, &WriteArgs),
     checkpoint: &Checkpoint,
     info: &InspectInfo,
     options: &ConvertOptions,
     printer: &Printer,
-) -> Result<(), Failure> {
+) -> Result<Value, Failure> {
     let target = info.output_dtype;
-    let output = DirectoryJob::output(&args.write, checkpoint, &target.to_string().to_ascii_lowercase())?;
+    let output = DirectoryJob::output(write, checkpoint, &target.to_string().to_ascii_lowercase())?;
     let tensors = counted(info.tensor_count, "tensor");
     printer.text(format_args!("Parsing...  {tensors}, {}", info.scheme_name()))?;
-    let cut = args.write.directory_options();
+    let cut = write.directory_options();
     let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, options, &cut);
     let plan = plan.map_err(|error| patterns::advise(error, checkpoint))?;
     let to = target.to_string();
-    let job = DirectoryJob { command: "remember", input: &args.input, write: &args.write, to, output };
+    let job = DirectoryJob { input, write, to, output };
     let note_lines: Vec<_> =
         nothing_decoded(args, checkpoint, plan.stats()).into_iter().chain(note_texts(plan.notes())).collect();
     let mut document = job.document(checkpoint, &plan);
     document["notes"] = note_lines.as_slice().into();
     let run = &options.run;
-    if args.write.dry_run {
+    if write.dry_run {
         return job.forecast(&plan, run, (&note_lines, &summary(plan.stats(), target)), document, printer);
     }
     printer.text(format_args!("Recalling... {}", counted(plan.stats().dequantized, "tensor")))?;
@@ -44,5 +47,5 @@ pub(super) fn run(
     document["overflowed_values"] = report.overflowed.into();
     document["written"] = report.written.into();
     document["kept"] = report.kept.into();
-    printer.document("remember", document)
+    Ok(document)
 }

@@ -6,12 +6,13 @@ mod file;
 use std::path::PathBuf;
 
 use anamnesis::{
-    Cast, Checkpoint, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Format, InspectOptions, TargetDtype,
+    Cast, Checkpoint, Components, ConvertOptions, ConvertStats, ConvertTarget, CpuLevel, Format, InspectOptions,
+    TargetDtype,
 };
 
 use super::writing::{self, becomes_directory, prepare_output, refuse_directory_options};
-use super::{open, output_path, shown, to};
-use crate::args::RememberArgs;
+use super::{components, open, output_path, patterns, shown, to};
+use crate::args::{InputArgs, RememberArgs, WriteArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -27,6 +28,9 @@ pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Resu
     };
     prepare_output(&args.write, ConvertTarget::Safetensors, printer)?;
     let options = options(args, target, cpu)?;
+    if let Some(components) = components::of(&args.input)? {
+        return run_components(args, &components, (target, &options), printer);
+    }
     let checkpoint = open::checkpoint(&args.input, printer)?;
     if is_format && checkpoint.format() == Format::Safetensors {
         // Reports the known types.
@@ -34,7 +38,8 @@ pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Resu
     }
     let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
     if becomes_directory(&checkpoint, &args.write, ConvertTarget::Safetensors) {
-        return directory::run(args, &checkpoint, &info, &options, printer);
+        let document = directory::run(args, (&args.input, &args.write), &checkpoint, &info, &options, printer)?;
+        return printer.document("remember", document);
     }
     let why = match checkpoint.directory() {
         Some(_) => "-o names one file".to_owned(),
@@ -45,6 +50,29 @@ pub(super) fn run(args: &RememberArgs, cpu: CpuLevel, printer: &Printer) -> Resu
     };
     refuse_directory_options(&args.write, &why)?;
     file::run(args, &checkpoint, &info, &options, printer)
+}
+
+/// Decodes every component of a directory of several models.
+fn run_components(
+    args: &RememberArgs,
+    components: &Components,
+    (target, options): (TargetDtype, &ConvertOptions),
+    printer: &Printer,
+) -> Result<(), Failure> {
+    let (input, write, suffix) = (&args.input, &args.write, target.to_string().to_ascii_lowercase());
+    let writing =
+        components::Writing { command: "remember", components, input, write, suffix: &suffix, must_quantise: false };
+    let plan = |input: &InputArgs| {
+        let checkpoint = open::checkpoint(input, printer)?;
+        let plan = checkpoint.plan_convert_directory(ConvertTarget::Safetensors, options, &write.directory_options());
+        Ok(plan.map_err(|error| patterns::advise(error, &checkpoint))?.stats())
+    };
+    let run = |input: &InputArgs, write: &WriteArgs| {
+        let checkpoint = open::checkpoint(input, printer)?;
+        let info = checkpoint.inspect(&InspectOptions::new().with_output_dtype(target));
+        directory::run(args, (input, write), &checkpoint, &info, options, printer)
+    };
+    writing.run(plan, run, printer)
 }
 
 /// The default output of a checkpoint; `None` if it has no name to call the output by.

@@ -25,8 +25,6 @@ const MAX_NAME_CHARS: usize = 255;
 
 /// A directory to be written.
 pub(crate) struct DirectoryJob<'a> {
-    /// The command, for the JSON document.
-    pub(crate) command: &'static str,
     pub(crate) input: &'a InputArgs,
     pub(crate) write: &'a WriteArgs,
     /// The requested target.
@@ -45,7 +43,9 @@ impl DirectoryJob<'_> {
             }
             false => output,
         };
-        output_path::check_directory(&output)?;
+        if !write.is_inside {
+            output_path::check_directory(&output)?;
+        }
         Ok(output)
     }
 
@@ -143,7 +143,7 @@ impl DirectoryJob<'_> {
 }
 
 /// Lines about copied, changed and omitted sidecars.
-pub(super) fn sidecar_lines(sidecars: &[Sidecar]) -> Vec<String> {
+pub(crate) fn sidecar_lines(sidecars: &[Sidecar]) -> Vec<String> {
     let (mut copied, mut changed, mut dropped, mut made) = (0, Vec::new(), Vec::new(), Vec::new());
     for sidecar in sidecars {
         let name = printable(&sidecar.name, MAX_NAME_CHARS);
@@ -173,7 +173,7 @@ pub(super) fn sidecar_lines(sidecars: &[Sidecar]) -> Vec<String> {
     lines
 }
 
-fn sidecar_document(sidecar: &Sidecar) -> Value {
+pub(crate) fn sidecar_document(sidecar: &Sidecar) -> Value {
     let name = &sidecar.name;
     match &sidecar.fate {
         SidecarFate::Changed { removed, changed } => {

@@ -21,15 +21,15 @@ fn state_name(state: OutputState) -> &'static str {
 }
 
 impl DirectoryJob<'_> {
-    /// Prints the plan.
+    /// Prints the plan, and adds it to the document.
     pub(crate) fn forecast(
         &self,
         plan: &DirectoryPlan,
         run: &RememberOptions,
         (notes, summary): (&[String], &str),
-        document: Value,
+        mut document: Value,
         printer: &Printer,
-    ) -> Result<(), Failure> {
+    ) -> Result<Value, Failure> {
         let shards: Vec<_> = plan.shards().collect();
         let is_mine = plan.shard_mask();
         let number = |name: &str| 1 + shards.iter().position(|(shard, _)| *shard == name).unwrap_or(0);
@@ -83,7 +83,6 @@ impl DirectoryJob<'_> {
             _ => {}
         }
         if printer.is_json() {
-            let mut document = document;
             document["output_exists"] = self.output.exists().into();
             document["output_state"] = state_name(found).into();
             needs.add_to(&mut document);
@@ -95,9 +94,8 @@ impl DirectoryJob<'_> {
                 document
             };
             document["tensors"] = planned.iter().map(tensor).collect();
-            printer.document(self.command, document)?;
         }
-        Ok(())
+        Ok(document)
     }
 }
 

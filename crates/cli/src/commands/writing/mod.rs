@@ -10,7 +10,7 @@ mod outcome;
 pub(super) mod tensors;
 
 pub(super) use advice::refuse_directory_options;
-pub(super) use directory::DirectoryJob;
+pub(super) use directory::{DirectoryJob, sidecar_document, sidecar_lines};
 pub(super) use file::FileJob;
 pub(super) use outcome::{note_texts, outcome};
 use outcome::{plan_notes, shared_fields};
