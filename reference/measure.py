@@ -126,5 +126,5 @@ def difference(first, second):
         "max_absolute": float(absolute.max()) if x.size else 0.0,
         "mean_absolute": sum_of(absolute) / count if count else 0.0,
         "sqnr": sqnr,
-        "cosine": 1.0 if energies == 0 and noise == 0 else sum_of(a * b) / energies,
+        "cosine": sum_of(a * b) / energies if energies else float(noise == 0),
     }

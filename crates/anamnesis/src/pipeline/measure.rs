@@ -43,10 +43,13 @@ impl Distance {
         if self.squared == 0.0 { f64::INFINITY } else { 10.0 * (self.before / self.squared).log10() }
     }
 
-    /// Cosine similarity; that of two zero vectors is defined as 1 here.
+    /// Cosine similarity. It is not defined for zero vectors: here that of two is 1, and that of one and another is 0.
     pub(crate) fn cosine(&self) -> f64 {
-        let energies = (self.before * self.after).sqrt();
-        if energies == 0.0 && self.squared == 0.0 { 1.0 } else { self.product / energies }
+        match (self.before * self.after).sqrt() {
+            0.0 if self.squared == 0.0 => 1.0,
+            0.0 => 0.0,
+            energies => self.product / energies,
+        }
     }
 
     pub(crate) fn add(&mut self, other: &Self) {

@@ -257,3 +257,12 @@ fn outliers_are_counted_wherever_they_are() {
         assert_eq!(found.tensors[0].outliers, values.iter().filter(is_outlier).count() as u64, "case {case}");
     }
 }
+
+#[test]
+fn the_cosine_of_a_zero_vector_is_defined() {
+    let model = |values: [f32; 2]| from_bytes(Model::new().floats("x", &[2], &values).bytes());
+    let cosine = |a, b| diff(&model(a), &model(b)).tensors[0].values().unwrap().cosine;
+    assert_eq!(cosine([0.0, 0.0], [0.0, 0.0]), 1.0);
+    assert_eq!(cosine([1e-45, 0.0], [0.0, 0.0]), 0.0);
+    assert_eq!(cosine([0.0, 1e-45], [0.0, 1e-45]), 1.0);
+}
