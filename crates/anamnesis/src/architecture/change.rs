@@ -33,7 +33,6 @@ pub(crate) enum Change {
     /// A number is added.
     Plus(f32),
     /// The second half of each head's rows is negated; the size of a head.
-    #[expect(dead_code, reason = "no architecture of the table has it yet")]
     NegatedHalf(Size),
     /// The rows are this many blocks, of which two change places.
     ExchangedBlocks(u64, [u64; 2]),
@@ -49,13 +48,28 @@ pub(crate) enum Change {
     Shaped(&'static [Size], &'static [Size]),
     /// Rows past the end of the vocabulary are dropped.
     CutToVocabulary,
+    /// Rows of zeros are added for tokens without one.
+    PaddedToVocabulary,
     /// Rows at the front are dropped: positions that belong to no token.
     WithoutFirst(Size),
     /// Every value is multiplied by a factor of the configuration.
     Times(Factor),
+    /// The mean of the values is subtracted, in the stored type. The name of the tensor, whose mean is measured.
+    MinusMean(&'static str),
+    /// Every column is divided by its length. The name of the tensor, whose columns are measured.
+    OverColumnNorms(&'static str),
+    /// Every value becomes -1, 0 or 1 times the mean magnitude. The name of the tensor, whose mean is measured.
+    Ternary(&'static str),
+    /// Every head gets the values of the first, in the pairs of RoPE.
+    RepeatedFirstHead,
     /// The rows of a state-space layer's `in_proj` are multiplied by `ssm_multipliers`, one for each of its five parts.
     TimesStateSpace,
 }
+
+/// Added to the length of a column, which may be zero.
+const COLUMN_EPSILON: f32 = 1e-7;
+/// The least mean magnitude.
+const TERNARY_LEAST: f32 = 1e-5;
 
 /// How a tensor is split into two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -462,9 +476,41 @@ impl Change {
                 }
                 _ => Ok(tensor),
             },
+            Self::PaddedToVocabulary => {
+                let (tokens, rows) = (config.needed("vocab_size")?, tensor.rows());
+                match tokens.checked_sub(rows).filter(|more| *more > 0) {
+                    None => Ok(tensor),
+                    Some(more) => {
+                        let zeros = Tree::Zeros(more.saturating_mul(tensor.whole_row()));
+                        Ok(tensor.with_rows(Tree::Stacked(vec![tensor.tree.clone(), zeros]), tokens))
+                    }
+                }
+            }
             Self::Times(factor) => {
                 let factors = vec![(u64::MAX, factor.of(config, layer)?)];
                 Ok(tensor.each(Formula::Times { row, period: u64::MAX, factors }))
+            }
+            Self::MinusMean(name) => match config.measured.needed(layer, name)? {
+                Some(&[mean]) => Ok(tensor.each(Formula::PlusStored(-mean))),
+                _ => Ok(tensor),
+            },
+            Self::OverColumnNorms(name) => match config.measured.needed(layer, name)? {
+                Some(norms) => {
+                    let divisors = norms.iter().map(|norm| norm + COLUMN_EPSILON).collect();
+                    Ok(tensor.each(Formula::OverColumns(divisors)))
+                }
+                None => Ok(tensor),
+            },
+            Self::Ternary(name) => match config.measured.needed(layer, name)? {
+                Some(&[mean]) => Ok(tensor.each(Formula::Ternary(1.0 / mean.max(TERNARY_LEAST)))),
+                _ => Ok(tensor),
+            },
+            Self::RepeatedFirstHead => {
+                let (&[heads, size], 0) = (&tensor.shape[..], tensor.whole_row() % 2) else {
+                    return Err(misfit(&tensor.shape, "heads of an even size"));
+                };
+                let first = tensor.cut(0, 1).after(Step::Pair { row: 1, rows: size as u64 });
+                Ok(tensor.with_rows(Tree::Stacked(vec![first; heads]), heads as u64))
             }
             Self::TimesStateSpace => {
                 let factors = state_space::factors(&tensor.shape, config)?;
@@ -509,8 +555,11 @@ impl Change {
                 [rows, cols] => Ok(tensor.with_shape(vec![rows, 1, cols])),
                 _ => Err(misfit(&tensor.shape, "[channels, width]")),
             },
-            // The dropped rows belong to no token. Multiplied weights stay: the restored configuration has factors of 1.
-            Self::CutToVocabulary | Self::Times(_) | Self::TimesStateSpace => Ok(tensor),
+            // Dropped and added rows belong to no token. Multiplied weights stay: the restored configuration has factors of 1.
+            Self::MinusMean(_) | Self::OverColumnNorms(_) => Ok(tensor),
+            Self::Ternary(_) => Err(AnamnesisError::parse("its values before they became ternary are not in the file")),
+            Self::RepeatedFirstHead => Err(AnamnesisError::parse("the norms of its other heads are not in the file")),
+            Self::CutToVocabulary | Self::PaddedToVocabulary | Self::Times(_) | Self::TimesStateSpace => Ok(tensor),
         }
     }
 }
@@ -632,7 +681,9 @@ fn exchanged(tensor: &Reshaped, count: u64, [one, other]: [u64; 2]) -> Result<Re
 fn viewed(tensor: Reshaped, config: &Config, from: &[Size], to: &[Size]) -> Result<Reshaped> {
     let sizes = |sizes: &[Size]| -> Result<Vec<u64>> { sizes.iter().map(|size| (size.of)(config)).collect() };
     let (from_sizes, to_sizes) = (sizes(from)?, sizes(to)?);
-    if !tensor.shape.iter().map(|&size| size as u64).eq(from_sizes.iter().copied()) {
+    // Dimensions of 1 may be left out.
+    let stored = tensor.shape.iter().map(|&size| size as u64).filter(|size| *size != 1);
+    if !stored.eq(from_sizes.iter().copied().filter(|size| *size != 1)) {
         let keys: Vec<&str> = from.iter().map(|size| size.hf).filter(|keys| !keys.is_empty()).collect();
         return Err(misfit(&tensor.shape, &format!("{from_sizes:?} ({})", keys.join(", "))));
     }

@@ -9,7 +9,7 @@ use super::kind::Architecture;
 use super::names::{self, Captures};
 use super::need::{Need, Presence};
 use super::rule::{BLOCKS, Rule};
-use super::size;
+use super::size::{self, ANY_SIZE};
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -48,10 +48,16 @@ impl Architecture {
         let (own, mut layers) = self.layer_counts(config)?;
         tensors.check_sizes()?;
         // Layers for multi-token prediction that are counted, but not stored, are left out.
-        if tensors.side == Side::Checkpoint && own < layers && tensors.layers() == own {
+        if tensors.side == Side::Checkpoint
+            && self.nextn_layers.are_optional()
+            && own < layers
+            && tensors.layers() == own
+        {
             layers = own;
         }
-        tensors.check_layers(self.name, config.key_of(LAYER_KEYS), layers)?;
+        if self.rules().any(Rule::is_in_main_layers) {
+            tensors.check_layers(self.name, config.key_of(LAYER_KEYS), layers)?;
+        }
         let mut seen = BTreeSet::new();
         for rule in self.rules().filter(|rule| {
             !rule.is_left_out && seen.insert((rule.is_in_layer, rule.stack.map(|stack| stack.gguf), rule.gguf))
@@ -131,9 +137,11 @@ impl Check<'_> {
                 Some(wanted) if !is_of_layer => wanted,
                 _ => shape.insert(self.shape(ending, layer).map_err(|error| self.unsized_by(error, found.name))?),
             };
-            if let Some(wanted) =
-                wanted.as_ref().filter(|wanted| !wanted.iter().copied().eq(found.shape.iter().map(|&size| size as u64)))
-            {
+            let is_right = |wanted: &Vec<u64>| {
+                let fits = |(&wanted, &found): (&u64, &usize)| wanted == found as u64 || wanted == ANY_SIZE;
+                wanted.len() == found.shape.len() && wanted.iter().zip(found.shape).all(fits)
+            };
+            if let Some(wanted) = wanted.as_ref().filter(|wanted| !is_right(wanted)) {
                 return Err(self.misshapen(found, wanted));
             }
         }

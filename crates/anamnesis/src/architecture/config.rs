@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::defaults::{ClassDefault, DefaultValue};
 use super::key_names::{HEAD_KEYS, HIDDEN_KEYS, LAYER_KEYS};
 use super::language_model::flattened;
+use super::measured::Measured;
 use super::rope::Rope;
 use super::value::{as_count, as_real, as_reals, missing, unexpected};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -20,6 +21,8 @@ pub(crate) struct Config {
     pub(crate) nextn_layers: u64,
     /// Whether layers for multi-token prediction are left out.
     pub(crate) is_without_mtp: bool,
+    /// Tensors whose values were read.
+    pub(crate) measured: Measured,
 }
 
 impl Config {
@@ -36,8 +39,14 @@ impl Config {
             };
             values.insert((*key).to_owned(), value);
         }
-        let mut config =
-            Self { rope: Rope::of(&values)?, values, vocabulary: None, nextn_layers: 0, is_without_mtp: false };
+        let mut config = Self {
+            rope: Rope::of(&values)?,
+            values,
+            vocabulary: None,
+            nextn_layers: 0,
+            is_without_mtp: false,
+            measured: Measured::default(),
+        };
         for (key, default) in defaults {
             let value = match default {
                 _ if config.get(key).is_some() => None,

@@ -70,6 +70,13 @@ pub(super) fn of_model_type(raw: &Map<String, Value>) -> Vec<ClassDefault> {
     words.split(' ').filter_map(default).collect()
 }
 
+/// The defaults of a model type: those of the language model, if it is multimodal.
+pub(super) fn of_class(model_type: &str) -> Vec<ClassDefault> {
+    let words = line(model_type).unwrap_or("");
+    let words = words.strip_prefix("> ").map_or(words, |text| line(text).unwrap_or(""));
+    words.split(' ').filter_map(default).collect()
+}
+
 /// A default of the table: `key=value`.
 fn default(word: &'static str) -> Option<ClassDefault> {
     let (key, value) = word.split_once('=')?;

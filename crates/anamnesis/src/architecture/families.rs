@@ -1,6 +1,6 @@
 //! The fields that families of architectures share.
 
-use super::kind::{Architecture, Head, ONE_WAY};
+use super::kind::{Architecture, Head, PLAINLY_RESTORED};
 use super::latent::{LATENT_ATTENTION, LATENT_KEYS};
 use super::prelude::*;
 
@@ -10,12 +10,15 @@ pub(crate) const LLAMA: Architecture = Architecture {
     keys: &[COMMON, VOCABULARY_AND_ROPE],
     derived_tensors: ROPE_FREQS,
     tokenizer: LLAMA_LIKE,
-    ..ONE_WAY
+    ..PLAINLY_RESTORED
 };
 
 /// Architectures like Qwen 2: biases of `q_proj`, `k_proj` and `v_proj`.
-pub(crate) const QWEN2: Architecture =
-    Architecture { rules: &[EMBED_NORM_HEAD, NORMS, QKV_BIASES, GATED_FFN], tokenizer: PIECES_OR_BPE, ..ONE_WAY };
+pub(crate) const QWEN2: Architecture = Architecture {
+    rules: &[EMBED_NORM_HEAD, NORMS, QKV_BIASES, GATED_FFN],
+    tokenizer: PIECES_OR_BPE,
+    ..PLAINLY_RESTORED
+};
 
 /// `q_proj`, `k_proj` and `v_proj` always have biases.
 const QKV_BIASES: &[Rule] = &attention(Need::Always, Need::Never);
@@ -24,7 +27,7 @@ const QKV_BIASES: &[Rule] = &attention(Need::Always, Need::Never);
 pub(crate) const QWEN3: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, QK_NORMS, GATED_FFN],
     tokenizer: PIECES_OR_BPE,
-    ..ONE_WAY
+    ..PLAINLY_RESTORED
 };
 
 /// Architectures like Qwen 3 MoE.
@@ -32,7 +35,7 @@ pub(crate) const QWEN3_MOE: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, QK_NORMS, GATED_FFN, EXPERTS],
     keys: &[COMMON, EXPERT_SIZES],
     tokenizer: PIECES_OR_BPE,
-    ..ONE_WAY
+    ..PLAINLY_RESTORED
 };
 
 /// Architectures like DeepSeek V3: multi-head latent attention, routed and shared experts.
@@ -40,9 +43,9 @@ pub(crate) const DEEPSEEK: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, LATENT_ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERTS],
     keys: &[COMMON, LATENT_KEYS],
     head: Head::UnlessTied,
-    ..ONE_WAY
+    ..PLAINLY_RESTORED
 };
 
 /// The fields of most decoders, without a way back.
 pub(crate) const PLAIN: Architecture =
-    Architecture { rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, GATED_FFN_BIASED], ..ONE_WAY };
+    Architecture { rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, GATED_FFN_BIASED], ..PLAINLY_RESTORED };

@@ -39,6 +39,18 @@ impl Gguf<'_> {
         count(self.own(key)?)
     }
 
+    /// A count, or a list of counts.
+    pub(crate) fn count_or_list(&self, key: &str) -> Option<Value> {
+        match self.own(key)? {
+            MetadataValue::Array(array) => match &**array {
+                MetadataArray::I32(items) => Some(items.iter().copied().map(Value::from).collect()),
+                MetadataArray::U32(items) => Some(items.iter().copied().map(Value::from).collect()),
+                _ => None,
+            },
+            value => count(value).map(Value::from),
+        }
+    }
+
     pub(crate) fn real(&self, key: &str) -> Option<f64> {
         real(self.own(key)?)
     }
@@ -61,6 +73,16 @@ impl Gguf<'_> {
         match self.own(key)? {
             MetadataValue::Array(array) => match &**array {
                 MetadataArray::Bool(flags) => Some(flags),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(crate) fn reals(&self, key: &str) -> Option<&[f32]> {
+        match self.own(key)? {
+            MetadataValue::Array(array) => match &**array {
+                MetadataArray::F32(numbers) => Some(numbers),
                 _ => None,
             },
             _ => None,

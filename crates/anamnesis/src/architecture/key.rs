@@ -20,11 +20,23 @@ pub(crate) struct Key {
 #[derive(Clone, Copy)]
 pub(crate) enum ValueSource {
     Count(&'static [&'static str]),
+    /// A count, or a list of counts, one per layer.
+    CountOrList(&'static [&'static str]),
     /// The number of layers, with those for multi-token prediction.
     Layers,
     /// A count with a default.
     CountOr(&'static [&'static str], u64),
     Real(&'static [&'static str]),
+    /// A required count.
+    Needed(&'static str),
+    /// A required number.
+    NeededReal(&'static str),
+    /// A number with a default.
+    RealOr(&'static [&'static str], f64),
+    /// A flag.
+    Flag(&'static str),
+    /// A flag with a default.
+    FlagOr(&'static str, bool),
     /// A derived count.
     CountFn(fn(&Config) -> Result<Option<u64>>),
     /// A derived number.
@@ -50,6 +62,15 @@ pub(crate) enum ValueSource {
 }
 
 impl Key {
+    /// Whether its value is a list.
+    pub(crate) const fn is_list(&self) -> bool {
+        let from = &self.from;
+        matches!(
+            from,
+            ValueSource::BoolsFn(_) | ValueSource::IntsFn(_) | ValueSource::RealsFn(_) | ValueSource::TextsFn(_)
+        )
+    }
+
     /// The value by a configuration.
     pub(crate) fn value(&self, config: &Config, file_type: u32) -> Result<Option<MetadataValue>> {
         use crate::catalog::MetadataArray;
@@ -58,11 +79,23 @@ impl Key {
         let real = |real: Option<f64>| real.map(|real| MetadataValue::F32(real as f32));
         Ok(match self.from {
             ValueSource::Count(keys) => count(config.count(keys)?),
+            ValueSource::CountOrList(keys) => match config.counts(config.key_of(keys)) {
+                Ok(Some(list)) => {
+                    let items = list.into_iter().map(|item| i32::try_from(item).unwrap_or(i32::MAX)).collect();
+                    Some(MetadataValue::Array(Box::new(MetadataArray::I32(items))))
+                }
+                _ => count(config.count(keys)?),
+            },
             ValueSource::Layers => {
                 count(config.count(LAYER_KEYS)?.map(|layers| layers.saturating_add(config.nextn_layers)))
             }
             ValueSource::CountOr(keys, default) => count(Some(config.count(keys)?.unwrap_or(default))),
             ValueSource::Real(keys) => real(config.real(keys)?),
+            ValueSource::Needed(key) => count(Some(config.needed(key)?)),
+            ValueSource::NeededReal(key) => real(Some(config.needed_real(key)?)),
+            ValueSource::RealOr(keys, default) => real(Some(config.real(keys)?.unwrap_or(default))),
+            ValueSource::Flag(key) => config.flag(key)?.map(MetadataValue::Bool),
+            ValueSource::FlagOr(key, default) => Some(MetadataValue::Bool(config.flag(key)?.unwrap_or(default))),
             ValueSource::CountFn(derive) => count(derive(config)?),
             ValueSource::RealFn(derive) => real(derive(config)?),
             ValueSource::TextFn(derive) => derive(config)?.map(|text| MetadataValue::String(text.to_owned())),
@@ -95,6 +128,30 @@ pub(crate) const fn count(gguf: &'static str, keys: &'static [&'static str]) -> 
 
 pub(crate) const fn real(gguf: &'static str, keys: &'static [&'static str]) -> Key {
     Key { gguf, from: ValueSource::Real(keys) }
+}
+
+pub(crate) const fn needed(gguf: &'static str, key: &'static str) -> Key {
+    Key { gguf, from: ValueSource::Needed(key) }
+}
+
+pub(crate) const fn needed_real(gguf: &'static str, key: &'static str) -> Key {
+    Key { gguf, from: ValueSource::NeededReal(key) }
+}
+
+pub(crate) const fn count_or(gguf: &'static str, keys: &'static [&'static str], default: u64) -> Key {
+    Key { gguf, from: ValueSource::CountOr(keys, default) }
+}
+
+pub(crate) const fn real_or(gguf: &'static str, keys: &'static [&'static str], default: f64) -> Key {
+    Key { gguf, from: ValueSource::RealOr(keys, default) }
+}
+
+pub(crate) const fn flag(gguf: &'static str, key: &'static str) -> Key {
+    Key { gguf, from: ValueSource::Flag(key) }
+}
+
+pub(crate) const fn flag_or(gguf: &'static str, key: &'static str, default: bool) -> Key {
+    Key { gguf, from: ValueSource::FlagOr(key, default) }
 }
 
 pub(crate) const fn count_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<u64>>) -> Key {
@@ -171,7 +228,7 @@ pub(crate) const COMMON: &[Key] = &[
     Key { gguf: "block_count", from: ValueSource::Layers },
     count("context_length", CONTEXT_KEYS),
     count("embedding_length", HIDDEN_KEYS),
-    count("feed_forward_length", FFN_KEYS),
+    Key { gguf: "feed_forward_length", from: ValueSource::CountOrList(FFN_KEYS) },
     count("attention.head_count", HEAD_KEYS),
     count("attention.head_count_kv", KV_HEAD_KEYS),
     Key {

@@ -1,7 +1,7 @@
 //! The names of hyperparameters in configurations: the keys of one hyperparameter, by precedence.
 
 pub(crate) const LAYER_KEYS: &[&str] =
-    &["num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers"];
+    &["num_layers_per_stack", "num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers"];
 pub(crate) const CONTEXT_KEYS: &[&str] =
     &["max_position_embeddings", "n_ctx", "n_positions", "max_length", "max_sequence_length", "model_max_length"];
 pub(crate) const HIDDEN_KEYS: &[&str] = &["hidden_size", "n_embd", "dim"];

@@ -7,8 +7,10 @@ use super::defaults::{self, ClassDefault, DefaultValue};
 use super::gguf::Gguf;
 use super::key::{self, Key};
 use super::language_model;
+use super::measured::{Measure, ReadTensor};
 use super::metadata_builder::MetadataBuilder;
 use super::names::{self, Rename};
+use super::restore;
 use super::rule::Rule;
 use super::sidecars::SidecarFiles;
 use super::tokenizer::rules::{self, TokenizerRules};
@@ -42,6 +44,8 @@ pub struct Architecture {
     pub(super) keys: &'static [&'static [Key]],
     /// Tensors whose values are derived from the configuration.
     pub(super) derived_tensors: &'static [DerivedTensor],
+    /// Tensors whose values decide metadata or other tensors.
+    pub(super) read_tensors: &'static [ReadTensor],
     /// How its vocabulary is read.
     pub(super) tokenizer: TokenizerRules,
     pub(super) head: Head,
@@ -84,10 +88,21 @@ pub(super) const fn class(name: &'static str, model_type: &'static str) -> Class
     Class { name, model_type, defaults: &[] }
 }
 
-/// A tensor whose values are derived from the configuration; without values it is not written.
+/// A tensor whose values are derived from the configuration; without values it is not written. With `{N}` in its name,
+/// every layer has it.
 pub(crate) struct DerivedTensor {
     pub(super) name: &'static str,
     pub(super) values: fn(&Config) -> Result<Option<Vec<f32>>>,
+}
+
+impl DerivedTensor {
+    /// Whether it has this name in GGUF, in some layer.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        match self.name.split_once("{N}.") {
+            None => self.name == name,
+            Some((prefix, own)) => names::in_layer(prefix, name).is_some_and(|(_, rest)| rest == own),
+        }
+    }
 }
 
 /// The number of layers for multi-token prediction.
@@ -99,9 +114,16 @@ pub(crate) enum NextnLayers {
     /// By a configuration key, or else by the layers that tensors with this prefix have.
     KeyOrStored(&'static str, &'static str),
     Always(u64),
+    /// The layers of a second stack, those that tensors with this prefix have; they cannot be left out.
+    SecondStack(&'static str),
 }
 
 impl NextnLayers {
+    /// Whether a model may be without these layers.
+    pub(super) const fn are_optional(self) -> bool {
+        !matches!(self, Self::SecondStack(_))
+    }
+
     /// The number in a checkpoint with these tensors.
     fn count<'a>(self, config: &Config, names: impl Iterator<Item = &'a str>) -> Result<u64> {
         Ok(match self {
@@ -110,13 +132,17 @@ impl NextnLayers {
             Self::Key(key) => config.count(&[key])?.unwrap_or(0),
             Self::KeyOrStored(key, prefix) => match config.count(&[key])? {
                 Some(layers @ 1..) => layers,
-                _ => {
-                    let layer = |name: &str| names::in_layer(prefix, name).map(|(layer, _)| layer.saturating_add(1));
-                    names.filter_map(|name| layer(name.strip_prefix("model.").unwrap_or(name))).max().unwrap_or(0)
-                }
+                _ => stored_layers(prefix, names),
             },
+            Self::SecondStack(prefix) => stored_layers(prefix, names),
         })
     }
+}
+
+/// The number of layers that tensors with a prefix have.
+fn stored_layers<'a>(prefix: &str, names: impl Iterator<Item = &'a str>) -> u64 {
+    let layer = |name: &str| names::in_layer(prefix, name).map(|(layer, _)| layer.saturating_add(1));
+    names.filter_map(|name| layer(name.strip_prefix("model.").unwrap_or(name))).max().unwrap_or(0)
 }
 
 /// When `output.weight` is written.
@@ -144,6 +170,7 @@ pub(super) const DECODER: Architecture = Architecture {
     early_keys: &[],
     keys: &[key::COMMON],
     derived_tensors: &[],
+    read_tensors: &[],
     tokenizer: rules::BPE,
     head: Head::IfStored,
     nextn_layers: NextnLayers::None,
@@ -155,8 +182,13 @@ pub(super) const DECODER: Architecture = Architecture {
     refused_names: &[],
 };
 
-/// [`DECODER`] for architectures whose GGUF files do not hold the whole configuration of a checkpoint.
-pub(super) const ONE_WAY: Architecture = Architecture { restore: None, ..DECODER };
+/// [`DECODER`] for architectures whose configuration is restored by the tables alone, or with defaults.
+pub(super) const PLAINLY_RESTORED: Architecture =
+    Architecture { restore: Some(restore::plain), restore_note: Some(RESTORE_NOTE), ..DECODER };
+
+/// The note on restored models whose configuration GGUF holds in part.
+const RESTORE_NOTE: &str = "keys of config.json that GGUF does not hold, such as the activation function, have the defaults of \
+                            their class; vision and audio parts of a larger model, which GGUF keeps elsewhere, are not restored";
 
 impl Architecture {
     /// Its name in GGUF.
@@ -191,6 +223,15 @@ impl Architecture {
         (!self.dropped.iter().any(|prefix| name.starts_with(prefix))).then_some(name)
     }
 
+    /// Whether the configuration class of its first class has a default for a key.
+    pub(super) fn has_default(&self, key: &str) -> bool {
+        let Some(class) = self.classes.first() else { return false };
+        match class.defaults {
+            [] => defaults::of_class(class.model_type).iter().any(|(known, _)| *known == key),
+            lists => lists.iter().copied().flatten().any(|(known, _)| *known == key),
+        }
+    }
+
     /// Whether it writes a metadata key.
     pub(super) fn has_key(&self, gguf: &str) -> bool {
         self.keys.iter().flat_map(|keys| keys.iter()).any(|key| key.gguf == gguf)
@@ -221,6 +262,26 @@ impl Architecture {
             }
         }
         Ok(())
+    }
+
+    /// The tensors whose values are read first.
+    pub(crate) const fn read_tensors(&self) -> &'static [ReadTensor] {
+        self.read_tensors
+    }
+
+    /// What is read of a tensor, if it is one of [`Self::read_tensors`], with its layer and name.
+    pub(crate) fn reads(&self, name: &str, layers: u64) -> Option<((Option<u64>, &'static str), Measure)> {
+        let name = self.local_name(name, Some(layers))?;
+        self.read_tensors.iter().find_map(|read| {
+            let layer = match read.is_in_layer {
+                false => (name == read.name).then_some(None)?,
+                true => {
+                    let (layer, rest) = names::in_layer(self.layer_prefix, &name)?;
+                    (rest == read.name).then_some(Some(layer))?
+                }
+            };
+            Some(((layer, read.name), read.measure))
+        })
     }
 
     pub(crate) const fn types(&self) -> TypeRules {

@@ -96,7 +96,7 @@ pub(crate) const LATENT_KEYS: &[Key] = &[
     count("attention.value_length_mla", &["v_head_dim"]),
     count("expert_feed_forward_length", &["moe_intermediate_size", "intermediate_size"]),
     count("expert_count", &["n_routed_experts"]),
-    count_fn("expert_shared_count", |config| Ok(Some(config.count(&["n_shared_experts"])?.unwrap_or(0)))),
+    count_or("expert_shared_count", &["n_shared_experts"], 0),
     real("expert_weights_scale", &["routed_scaling_factor"]),
     Key {
         gguf: "expert_weights_norm",

@@ -40,6 +40,12 @@ pub(crate) struct Mapping {
 /// The embedding in GGUF.
 pub(super) const EMBEDDING: &str = "token_embd.weight";
 
+/// The number of the layer, in the name of a derived tensor.
+const LAYER: &str = "{N}";
+
+/// The tensor that derived tensors of a layer come before.
+const BEHIND_DERIVED: &str = "blk.{N}.attn_q.weight";
+
 /// Tensors named in a refusal; the rest are counted.
 const NAMED_IN_REFUSAL: usize = 3;
 
@@ -93,13 +99,20 @@ impl Architecture {
         self.rules().any(|rule| rule.changes.contains(&Change::CutToVocabulary))
     }
 
+    /// Whether rows are added to an embedding that has fewer than the vocabulary has tokens.
+    fn pads_to_vocabulary(&self) -> bool {
+        self.rules().any(|rule| rule.changes.contains(&Change::PaddedToVocabulary))
+    }
+
     /// Refuses a `vocab_size` that is not the number of rows of the embedding.
     pub(crate) fn check_vocabulary(&self, tensors: &[Named<'_>], config: &Config) -> Result<()> {
         let Some(tokens) = config.count(&["vocab_size"])? else { return Ok(()) };
         let is_embedding = |name: &str| self.map_name(name).is_some_and(|name| name == EMBEDDING);
         let embedding = tensors.iter().find(|tensor| is_embedding(tensor.name));
         let rows = embedding.and_then(|tensor| tensor.shape.first()).map_or(0, |&rows| rows as u64);
-        let fits = tokens == rows || tokens < rows && tokens > 0 && self.cuts_to_vocabulary();
+        let fits = tokens == rows
+            || tokens < rows && tokens > 0 && self.cuts_to_vocabulary()
+            || tokens > rows && self.pads_to_vocabulary();
         if fits && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
             return Ok(());
         }
@@ -303,7 +316,18 @@ impl Mapper<'_> {
                     return Err(AnamnesisError::parse(why));
                 }
                 let shape = vec![values.len()];
-                made.push(Mapped { name: tensor.name.to_owned(), shape, tree: Tree::Constant(values) });
+                if !tensor.name.contains(LAYER) {
+                    made.push(Mapped { name: tensor.name.to_owned(), shape, tree: Tree::Constant(values) });
+                    continue;
+                }
+                for layer in 0..config.all_layers()? {
+                    let name = tensor.name.replace(LAYER, &layer.to_string());
+                    let mapped = Mapped { name, shape: shape.clone(), tree: Tree::Constant(values.clone()) };
+                    let next = BEHIND_DERIVED.replace(LAYER, &layer.to_string());
+                    let place = placed.iter().position(|(_, mapped)| mapped.name == next).unwrap_or(placed.len());
+                    let key = placed.get(place).map_or((usize::MAX, 0), |(key, _)| *key);
+                    placed.insert(place, (key, mapped));
+                }
             }
         }
         made.extend(placed.into_iter().map(|(_, mapped)| mapped));

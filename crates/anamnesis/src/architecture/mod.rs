@@ -21,6 +21,7 @@ mod kind;
 pub(crate) mod language_model;
 mod latent;
 mod map;
+pub(crate) mod measured;
 pub(crate) mod metadata_builder;
 mod models;
 mod modules;

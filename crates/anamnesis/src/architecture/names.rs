@@ -165,6 +165,37 @@ pub(crate) fn renamed(name: &str, renames: &[Rename], layer_prefix: &str, layers
     name
 }
 
+/// The name in a checkpoint of a tensor in layers for multi-token prediction, which renames count after the last.
+pub(crate) fn unrenamed(name: &str, renames: &[Rename], layer_prefix: &str, layers: u64) -> String {
+    if in_layer(layer_prefix, name).is_none_or(|(layer, _)| layer < layers) {
+        return name.to_owned();
+    }
+    let mut without_layer = name.to_owned();
+    let mut candidates = Vec::new();
+    for rename in renames.iter().rev() {
+        match rename {
+            Rename::Prefix(from, to) if to.contains("{N}") => {
+                if let Some(rest) = without_layer.strip_prefix(&to.replace("{N}", &layers.to_string())) {
+                    without_layer = format!("{from}{rest}");
+                }
+            }
+            Rename::Prefix(..) | Rename::Ending(..) => {}
+            Rename::Anywhere(from, to) => without_layer = without_layer.replace(to, from),
+            Rename::FurtherLayers(prefix) => {
+                candidates.extend(
+                    in_layer(layer_prefix, name).map(|(layer, rest)| format!("{prefix}{}.{rest}", layer - layers)),
+                );
+            }
+        }
+    }
+    let is_right = |candidate: &String| renamed(candidate, renames, layer_prefix, Some(layers)) == name;
+    // Names between renames are no names of tensors.
+    let is_name = |candidate: &String| candidate != name && !candidate.contains('#');
+    let found =
+        std::iter::once(without_layer).chain(candidates).find(|candidate| is_name(candidate) && is_right(candidate));
+    found.unwrap_or_else(|| name.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +222,15 @@ mod tests {
             renamed("mtp.layers.1.x", &[Rename::FurtherLayers("mtp.layers.")], "model.layers.", Some(4)),
             "model.layers.5.x"
         );
+        let renames = [
+            Rename::FurtherLayers("mtp.layers."),
+            Rename::Anywhere("mtp.fc.", "mtp#eh_proj."),
+            Rename::Prefix("mtp#", "model.layers.{N}."),
+        ];
+        for name in ["mtp.fc.weight", "mtp.layers.0.x", "model.layers.3.x"] {
+            let there = renamed(name, &renames, "model.layers.", Some(4));
+            assert_eq!(unrenamed(&there, &renames, "model.layers.", 4), name);
+        }
         assert_eq!(bare("model.language_model.layers.0.x"), "model.layers.0.x");
     }
 }

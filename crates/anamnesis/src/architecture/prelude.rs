@@ -9,9 +9,11 @@ pub(super) use super::gguf::{Gguf, shortest};
 pub(super) use super::key::{
     COMMON, CONTEXT_KEYS, EPSILON_KEYS, EXPERT_SIZES, FFN_KEYS, FILE_TYPE, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS, Key,
     LAYER_KEYS, NEXTN_KEYS, POOLING, ROPE_OF_HEAD, VOCABULARY_AND_ROPE, ValueSource, WITHOUT_ROPE, count, count_fn,
-    flag_fn, flags_fn, half_of_head, ints_fn, real, real_fn, reals_fn, removed, sections, sliding_layers, text_fn,
+    count_or, flag, flag_fn, flag_or, flags_fn, half_of_head, ints_fn, needed, needed_real, real, real_fn, real_or,
+    reals_fn, removed, sections, sliding_layers, text_fn,
 };
-pub(super) use super::kind::{Architecture, Class, DECODER, DerivedTensor, Head, NextnLayers, ONE_WAY, class};
+pub(super) use super::kind::{Architecture, Class, DECODER, DerivedTensor, Head, NextnLayers, PLAINLY_RESTORED, class};
+pub(super) use super::measured::{Measure, ReadTensor, read, read_in_layers};
 pub(super) use super::modules::{
     ATTENTION, CORRECTION, EMBED_NORM_HEAD, EMBED_NORM_TIED, EXPERTS, EXPERTS_DOWN, EXPERTS_UP, FOUR_NORMS, GATED_FFN,
     GATED_FFN_BIASED, MIXTURE, NEXTN, NEXTN_OPTIONAL, NEXTN_TENSORS, NORMS, PERMUTED_ATTENTION, POST_ATTENTION_NORMS,
@@ -26,8 +28,8 @@ pub(super) use super::restore::{self, GELU, set};
 pub(super) use super::rope_freqs::{self, ROPE_FREQS};
 pub(super) use super::rule::{Rule, Stack, layer, model};
 pub(super) use super::size::{
-    EXPERT_COUNT, EXPERT_FFN, FFN, HEAD_DIM, HEADS, HIDDEN, KV_DIM, ONE, Q_DIM, QKV_DIM, SHARED_FFN, Size, TWO_FFN,
-    VOCAB, first, heads, kv_heads, layer_size, size,
+    ANY, EXPERT_COUNT, EXPERT_FFN, FFN, HEAD_DIM, HEADS, HIDDEN, KV_DIM, ONE, Q_DIM, QKV_DIM, SHARED_FFN, Size,
+    TWO_FFN, VOCAB, first, heads, kv_heads, layer_size, size,
 };
 pub(super) use super::state_space::{self, CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
 pub(super) use super::tokenizer::rules::{

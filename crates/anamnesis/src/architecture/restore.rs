@@ -2,12 +2,128 @@
 
 use serde_json::{Map, Value};
 
-use super::gguf::Gguf;
+use super::gguf::{Gguf, shortest};
+use super::key_names::LAYER_KEYS;
 use crate::error::Result;
 
 /// Sets a key of a configuration.
 pub(super) fn set(config: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     config.insert(key.to_owned(), value.into());
+}
+
+/// The keys of most architectures besides those of their tables. Activation functions are those of the class.
+pub(super) fn plain(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
+    config.remove("hidden_act");
+    nextn_layers(file, config, "num_nextn_predict_layers");
+    if file.count("attention.key_length_mla").is_some() {
+        latent(file, config);
+    }
+    if let Some(kinds) = file.flags("attention.sliding_window_pattern") {
+        set(config, "layer_types", kinds_by(kinds, "sliding_attention", "full_attention"));
+    }
+    if let Some(kinds) = file.flags("attention.recurrent_layers") {
+        let kinds = kinds.get(..layers_of(config)).unwrap_or(kinds);
+        set(config, "layer_types", kinds_by(kinds, "linear_attention", "full_attention"));
+    }
+    if let Some(kinds) = file.flags("attention.indexer.types") {
+        set(config, "indexer_types", kinds_by(kinds, "full", "shared"));
+    }
+    match file.count("expert_gating_func") {
+        Some(1) => set(config, "scoring_func", "softmax"),
+        Some(2) => set(config, "scoring_func", "sigmoid"),
+        Some(4) => set(config, "scoring_func", "sqrtsoftplus"),
+        _ => {}
+    }
+    if let Some(Value::Array(mut sections)) = file.count_or_list("rope.dimension_sections") {
+        sections.truncate(3);
+        let scaling = config.entry("rope_scaling").or_insert_with(|| serde_json::json!({"rope_type": "default"}));
+        if let Value::Object(scaling) = scaling {
+            scaling.insert("mrope_section".to_owned(), sections.into());
+        }
+    }
+    if let (Some(dimensions), Some(size)) = (file.count("rope.dimension_count"), head_size(file))
+        && dimensions != size
+        && file.count("attention.key_length_mla").is_none()
+    {
+        set(config, "partial_rotary_factor", dimensions as f64 / size as f64);
+    }
+    Ok(0)
+}
+
+/// The size of a head, which is not zero.
+fn head_size(file: &Gguf<'_>) -> Option<u64> {
+    let share =
+        || Some(file.count("embedding_length")? / file.count("attention.head_count").filter(|heads| *heads > 0)?);
+    file.count("attention.key_length").or_else(share).filter(|size| *size > 0)
+}
+
+/// The number of layers of a configuration.
+fn layers_of(config: &Map<String, Value>) -> usize {
+    let layers = LAYER_KEYS.iter().find_map(|key| config.get(*key)?.as_u64());
+    layers.and_then(|layers| usize::try_from(layers).ok()).unwrap_or(0)
+}
+
+/// Names for flags, one per layer.
+fn kinds_by(flags: &[bool], one: &str, other: &str) -> Vec<Value> {
+    flags.iter().map(|is_one| Value::from(if *is_one { one } else { other })).collect()
+}
+
+/// The layers for multi-token prediction, which `block_count` includes.
+pub(super) fn nextn_layers(file: &Gguf<'_>, config: &mut Map<String, Value>, key: &str) {
+    let Some(next) = file.count("nextn_predict_layers") else { return };
+    set(config, key, next);
+    if let (Some(layers), Some(own)) =
+        (file.count("block_count"), LAYER_KEYS.iter().find(|own| config.contains_key(**own)))
+    {
+        set(config, own, layers.saturating_sub(next));
+    }
+}
+
+/// `layer_types` by the heads of keys and values in every layer, of which `other` layers have none.
+pub(super) fn kinds_by_kv_heads(file: &Gguf<'_>, config: &mut Map<String, Value>, key: &str, own: &str, other: &str) {
+    let Some(Value::Array(heads)) = file.count_or_list("attention.head_count_kv") else { return };
+    let counts: Vec<u64> = heads.iter().filter_map(Value::as_u64).take(layers_of(config)).collect();
+    if let Some(most) = counts.iter().max() {
+        set(config, "num_key_value_heads", *most);
+    }
+    let has_heads: Vec<bool> = counts.iter().map(|heads| *heads > 0).collect();
+    set(config, key, kinds_by(&has_heads, own, other));
+}
+
+/// The sizes of multi-head latent attention, and of DeepSeek's experts.
+pub(super) fn latent(file: &Gguf<'_>, config: &mut Map<String, Value>) {
+    if file.count("expert_count").is_some() && config.contains_key("n_routed_experts") {
+        config.remove("num_local_experts");
+    }
+    if let Some(heads) = file.count("attention.head_count") {
+        set(config, "num_key_value_heads", heads);
+    }
+    for (key, from) in [
+        ("first_k_dense_replace", "leading_dense_block_count"),
+        ("intermediate_size", "feed_forward_length"),
+        ("moe_intermediate_size", "expert_feed_forward_length"),
+        ("n_shared_experts", "expert_shared_count"),
+    ] {
+        if let Some(count) = file.count(from) {
+            set(config, key, count);
+        }
+    }
+    if let (Some(whole), Some(rope)) = (file.count("attention.key_length_mla"), file.count("rope.dimension_count")) {
+        set(config, "qk_nope_head_dim", whole.saturating_sub(rope));
+        set(config, "qk_rope_head_dim", rope);
+        set(config, "head_dim", rope);
+    }
+    if file.count("attention.q_lora_rank").is_none() {
+        set(config, "q_lora_rank", Value::Null);
+    }
+    if let (Some(scale), Some(Value::Object(scaling))) =
+        (file.real("rope.scaling.yarn_log_multiplier"), config.get_mut("rope_scaling"))
+    {
+        // GGUF has a tenth of it.
+        let scale = shortest((scale * 10.0) as f32);
+        scaling.insert("mscale".to_owned(), scale.into());
+        scaling.insert("mscale_all_dim".to_owned(), scale.into());
+    }
 }
 
 /// The activation function of Gemma and StarCoder, by its name in configurations.

@@ -93,6 +93,11 @@ impl Rule {
         self.stack.map_or(layers, |stack| stack.hf)
     }
 
+    /// Whether it is in the layers that `block_count` counts.
+    pub(crate) fn is_in_main_layers(&self) -> bool {
+        self.is_in_layer && self.gguf_layers().ends_with(BLOCKS)
+    }
+
     /// The prefix of its layers in GGUF.
     fn gguf_layers(&self) -> &'static str {
         self.stack.map_or(BLOCKS, |stack| stack.gguf)

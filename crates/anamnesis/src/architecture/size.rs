@@ -87,6 +87,9 @@ pub(crate) const SHARED_FFN: Size = size(
     "shared_expert_intermediate_size, n_shared_experts, moe_intermediate_size",
     "expert_shared_feed_forward_length, expert_shared_count, expert_feed_forward_length",
 );
+/// A size that no key gives.
+pub(crate) const ANY: Size = size(|_| Ok(ANY_SIZE), "", "");
+pub(super) const ANY_SIZE: u64 = u64::MAX;
 pub(crate) const ONE: Size = size(|_| Ok(1), "", "");
 
 /// The first of these keys that has a value; one is required.

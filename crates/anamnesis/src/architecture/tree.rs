@@ -7,6 +7,8 @@ pub(crate) enum Tree {
     Tensor(usize),
     /// Values that are derived from the configuration.
     Constant(Vec<f32>),
+    /// A number of zeros.
+    Zeros(u64),
     /// Tensors, concatenated.
     Stacked(Vec<Tree>),
     /// Tensors interleaved: a number of values of each in turn.
@@ -39,6 +41,12 @@ pub(crate) enum Step {
 pub(crate) enum Formula {
     /// x + a
     Plus(f32),
+    /// x + a, rounded to the type that x is stored in
+    PlusStored(f32),
+    /// x / a, by column
+    OverColumns(Vec<f32>),
+    /// x a, rounded to -1, 0 or 1, / a
+    Ternary(f32),
     /// -exp(x)
     NegativeExponential,
     /// ln(-x)
@@ -57,7 +65,7 @@ impl Tree {
     pub(crate) fn tensors(&self) -> Vec<usize> {
         match self {
             Self::Tensor(index) => vec![*index],
-            Self::Constant(_) => Vec::new(),
+            Self::Constant(_) | Self::Zeros(_) => Vec::new(),
             Self::Stacked(trees) => trees.iter().flat_map(Self::tensors).collect(),
             Self::Interleaved(trees) => trees.iter().flat_map(|(tree, _)| tree.tensors()).collect(),
             Self::After(tree, _) => tree.tensors(),

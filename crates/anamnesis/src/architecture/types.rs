@@ -63,7 +63,6 @@ impl TypeRules {
     pub(crate) const ALL_MATRICES: Self = Self { all_matrices: true, f32: &[] };
 
     /// The usual types, but F32 for tensors with one of these texts in their names.
-    #[expect(dead_code, reason = "no architecture of the table has it yet")]
     pub(crate) const fn with_f32(f32: &'static [&'static str]) -> Self {
         Self { all_matrices: false, f32 }
     }

@@ -10,22 +10,33 @@ use crate::error::Result;
 /// llama.cpp's default of `rope.freq_base`.
 const ROPE_THETA: f64 = 10_000.0;
 
+/// The keys of most configurations, where several have the same meaning.
+const USUAL: [&str; 2] = ["num_hidden_layers", "intermediate_size"];
+
 /// The configuration of the model in a file.
 pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> Result<Map<String, Value>> {
     let mut config = Map::new();
     for key in architecture.keys.iter().flat_map(|keys| keys.iter()) {
-        let (names, value) = match key.from {
+        let (names, value) = match &key.from {
             ValueSource::Count(names) | ValueSource::CountOr(names, _) => {
-                (names, file.count(key.gguf).map(Value::from))
+                (*names, file.count(key.gguf).map(Value::from))
             }
+            ValueSource::CountOrList(names) => (*names, file.count_or_list(key.gguf)),
+            ValueSource::Needed(name) => (std::slice::from_ref(name), file.count(key.gguf).map(Value::from)),
             ValueSource::Layers => (LAYER_KEYS, file.count(key.gguf).map(Value::from)),
-            ValueSource::Real(names) => (names, file.real(key.gguf).map(gguf::json)),
+            ValueSource::Real(names) | ValueSource::RealOr(names, _) => (*names, file.real(key.gguf).map(gguf::json)),
+            ValueSource::NeededReal(name) => (std::slice::from_ref(name), file.real(key.gguf).map(gguf::json)),
+            ValueSource::Flag(name) | ValueSource::FlagOr(name, _) => {
+                (std::slice::from_ref(name), file.flag(key.gguf).map(Value::from))
+            }
             _ => continue,
         };
-        let usual = names.iter().find(|name| **name == "intermediate_size").or(names.first());
+        let is_known = |name: &&&'static str| architecture.has_default(name);
+        let is_usual = |name: &&&'static str| USUAL.contains(*name);
+        let usual = names.iter().find(is_known).or_else(|| names.iter().find(is_usual)).or(names.first());
         // A second key for the same hyperparameter comes later; `keys::check` compares them.
         if let (Some(name), Some(value)) = (usual, value) {
-            config.entry((*name).to_owned()).or_insert(value);
+            insert(&mut config, name, value);
         }
     }
     let mut set = |key: &str, value: Value| config.insert(key.to_owned(), value);
@@ -74,6 +85,18 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
     }
     config.sort_keys();
     Ok(config)
+}
+
+/// Sets a key that is not set. Dots separate the keys of objects and those in them.
+fn insert(config: &mut Map<String, Value>, name: &str, value: Value) {
+    match name.split_once('.') {
+        None => _ = config.entry(name.to_owned()).or_insert(value),
+        Some((outer, inner)) => {
+            if let Value::Object(object) = config.entry(outer.to_owned()).or_insert_with(|| json!({})) {
+                insert(object, inner, value);
+            }
+        }
+    }
 }
 
 /// `rope_scaling`, if the file has linear scaling or YaRN.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::architecture::config::Config;
 use crate::architecture::gguf::Gguf;
-use crate::architecture::key::ValueSource;
+use crate::architecture::key::{Key, ValueSource};
 use crate::architecture::kind::Architecture;
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::{MetadataArray, MetadataValue};
@@ -47,25 +47,35 @@ pub(super) fn check(
 
 /// Refuses keys of the wrong type, by name: counts are not negative and have 32 bits, numbers are finite.
 pub(super) fn check_types(architecture: &'static Architecture, file: &Gguf<'_>) -> Result<()> {
-    let keys = architecture.early_keys.iter().chain(architecture.keys.iter().flat_map(|keys| keys.iter()));
-    for key in keys {
+    let keys = || architecture.early_keys.iter().chain(architecture.keys.iter().flat_map(|keys| keys.iter()));
+    for key in keys() {
         let name = format!("{}.{}", architecture.name, key.gguf);
         let Some(value) = file.metadata.get(&name) else { continue };
         let is_number = number(value).is_some_and(f64::is_finite);
         let is_count = file.count(key.gguf).is_some_and(|count| u32::try_from(count).is_ok());
         let (is_right, wanted) = match key.from {
-            ValueSource::Count(_) | ValueSource::CountOr(..) | ValueSource::CountFn(_) | ValueSource::Layers => {
-                (is_count, "a count")
+            ValueSource::Count(_)
+            | ValueSource::CountOr(..)
+            | ValueSource::CountFn(_)
+            | ValueSource::Needed(_)
+            | ValueSource::Layers => (is_count, "a count"),
+            ValueSource::CountOrList(_) => (is_count || matches!(value, MetadataValue::Array(_)), "a count"),
+            ValueSource::Real(_) | ValueSource::RealOr(..) | ValueSource::RealFn(_) | ValueSource::NeededReal(_) => {
+                (is_number, "a number")
             }
-            ValueSource::Real(_) | ValueSource::RealFn(_) => (is_number, "a number"),
             ValueSource::TextFn(_) | ValueSource::OwnText(_) => (matches!(value, MetadataValue::String(_)), "text"),
-            ValueSource::BoolFn(_) => (matches!(value, MetadataValue::Bool(_)), "true or false"),
+            ValueSource::BoolFn(_) | ValueSource::Flag(_) | ValueSource::FlagOr(..) => {
+                (matches!(value, MetadataValue::Bool(_)), "true or false")
+            }
             ValueSource::BoolsFn(_) | ValueSource::IntsFn(_) | ValueSource::RealsFn(_) | ValueSource::TextsFn(_) => {
                 (matches!(value, MetadataValue::Array(_)), "a list")
             }
             ValueSource::FileType | ValueSource::Removed => (true, ""),
         };
-        if !is_right {
+        // A key with one value for all layers may become a list.
+        let is_list = matches!(value, MetadataValue::Array(_));
+        let other_kind = |other: &Key| other.gguf == key.gguf && other.is_list() == is_list && key.is_list() != is_list;
+        if !is_right && !keys().any(other_kind) {
             let why = format!("{} is {}, {wanted} is needed", quoted(&name), shown(value));
             return Err(AnamnesisError::parse(why));
         }

@@ -6,7 +6,7 @@ use crate::architecture::change::{self, Change, Reshaped};
 use crate::architecture::config::Config;
 use crate::architecture::kind::Architecture;
 use crate::architecture::map::{Mapped, Named};
-use crate::architecture::names::Captures;
+use crate::architecture::names::{self, Captures};
 use crate::architecture::rule::Rule;
 use crate::error::Result;
 
@@ -24,10 +24,11 @@ pub(super) fn restored(
     config: &Config,
     tensors: &[Named<'_>],
 ) -> Result<(Vec<Mapped>, Vec<String>)> {
+    let layers = config.layers()?;
     let mut origins: BTreeMap<String, Origin> = BTreeMap::new();
     let (mut unknown, mut of_inputs) = (Vec::new(), 0usize);
     for (place, tensor) in tensors.iter().enumerate() {
-        if architecture.derived_tensors.iter().any(|made| made.name == tensor.name) {
+        if architecture.derived_tensors.iter().any(|made| made.is_named(tensor.name)) {
             continue;
         }
         // Input scales have no meaning for decoded weights.
@@ -46,6 +47,7 @@ pub(super) fn restored(
         let experts = experts.map_or_else(|| vec![None], |experts| (0..experts).map(Some).collect());
         for expert in experts {
             let name = rule.hf_name(architecture.layer_prefix, layer, Captures { expert, ..captures });
+            let name = names::unrenamed(&name, architecture.renames, architecture.layer_prefix, layers);
             let origin = origins.entry(name).or_default();
             origin.parts.push((rule.changes, Reshaped::input(place, tensor.shape)));
             origin.expert = expert;

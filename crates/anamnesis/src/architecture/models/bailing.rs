@@ -6,17 +6,32 @@ use crate::architecture::prelude::*;
 pub(super) static V1: Architecture = Architecture {
     name: "bailingmoe",
     classes: &[class("BailingMoeForCausalLM", "bailing_moe")],
-    applies: |raw| raw.get("norm_head").and_then(serde_json::Value::as_bool) != Some(true),
-    rules: &[EMBED_HEAD, NORMS, SPLIT_ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERTS],
+    read_tensors: &[read(HEAD, Measure::ColumnNorms)],
+    rules: &[EMBED, HEADS_OF_V1, NORMS, SPLIT_ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERTS],
     keys: &[COMMON, V1_KEYS],
+    restore: None,
     ..PLAIN
 };
 
-const EMBED_HEAD: &[Rule] = &[
+const HEAD: &str = "lm_head.weight";
+/// The head; the columns of models with `norm_head` are normed.
+const HEADS_OF_V1: &[Rule] = &[
+    model(HEAD, "output.weight", &[VOCAB, HIDDEN]).with(&[Change::OverColumnNorms(HEAD)]).when(NORMED),
+    model(HEAD, "output.weight", &[VOCAB, HIDDEN]).when(PLAIN_HEAD),
+];
+const NORMED: Need = Need::When("norm_head", |config, _| {
+    Ok(if config.is_set("norm_head")? { Presence::Allowed } else { Presence::Surplus })
+});
+const PLAIN_HEAD: Need = Need::When("norm_head", |config, _| {
+    Ok(if config.is_set("norm_head")? { Presence::Surplus } else { Presence::Allowed })
+});
+
+const EMBED: &[Rule] = &[
     model("model.word_embeddings.*", "token_embd.*", &[VOCAB, HIDDEN]),
     model("model.norm.*", "output_norm.*", &[HIDDEN]),
-    model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED),
 ];
+
+const HEAD_RULE: &[Rule] = &[model("lm_head.*", "output.*", &[VOCAB, HIDDEN]).when(UNTIED)];
 
 const QKV: &[Size] = &[Q_DIM, KV_DIM, KV_DIM];
 
@@ -45,18 +60,56 @@ const V1_KEYS: &[Key] = &[
     count("expert_feed_forward_length", &["moe_intermediate_size"]),
     real_fn("expert_weights_scale", |_| Ok(Some(1.0))),
     count("expert_shared_count", &["num_shared_experts"]),
-    flag_fn("expert_weights_norm", |config| config.flag("norm_topk_prob")),
+    flag("expert_weights_norm", "norm_topk_prob"),
 ];
 
 pub(super) static V2: Architecture = Architecture {
     name: "bailingmoe2",
     classes: &[class("BailingMoeV2ForCausalLM", "bailing_moe")],
-    rules: &[EMBED_HEAD, NORMS, WHOLE_ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERTS, EXPERT_BIAS, NEXTN_TENSORS, LAST],
+    rules: &[
+        EMBED,
+        HEAD_RULE,
+        NORMS,
+        WHOLE_ATTENTION,
+        GATED_FFN,
+        EXPERTS,
+        SHARED_EXPERTS,
+        EXPERT_BIAS,
+        NEXTN_TENSORS,
+        LAST,
+    ],
     keys: &[COMMON, &[count_fn("rope.dimension_count", half_of_head)], V2_KEYS],
     tokenizer: TokenizerRules { pre: &[(PreTokenizer::Declared("bailingmoe"), "bailingmoe2")], ..BPE },
     nextn_layers: NextnLayers::Key("num_nextn_predict_layers"),
     ..PLAIN
 };
+
+/// Sarvam MoE: all dimensions are rotated, and the biases of experts have a mean of 0.
+pub(super) static SARVAM: Architecture = Architecture {
+    name: "bailingmoe2",
+    classes: &[class("SarvamMoEForCausalLM", "bailing_moe")],
+    rules: &[
+        EMBED,
+        HEAD_RULE,
+        NORMS,
+        WHOLE_ATTENTION,
+        GATED_FFN,
+        EXPERTS,
+        SHARED_EXPERTS,
+        CENTRED,
+        NEXTN_TENSORS,
+        LAST,
+    ],
+    read_tensors: &[read_in_layers(EXPERT_BIASES, Measure::Mean)],
+    keys: &[COMMON, &[ROPE_OF_HEAD], V2_KEYS],
+    nextn_layers: NextnLayers::Key("num_nextn_predict_layers"),
+    ..PLAIN
+};
+
+const EXPERT_BIASES: &str = "mlp.gate.expert_bias";
+const CENTRED: &[Rule] = &[layer(EXPERT_BIASES, "exp_probs_b.bias", &[EXPERT_COUNT])
+    .with(&[Change::MinusMean(EXPERT_BIASES)])
+    .when(OPTIONAL_SPARSE)];
 
 const WHOLE_ATTENTION: &[Rule] = &[
     layer("attention.query_key_value.*", "attn_qkv.*", &[QKV_DIM, HIDDEN]).biased(OPTIONAL),
@@ -85,7 +138,7 @@ const V2_KEYS: &[Key] = &[
     }),
     real("expert_weights_scale", &["routed_scaling_factor"]),
     count("expert_shared_count", &["num_shared_experts"]),
-    flag_fn("expert_weights_norm", |config| config.flag("norm_topk_prob")),
+    flag("expert_weights_norm", "norm_topk_prob"),
     count_fn("nextn_predict_layers", |config| {
         Ok(config.count(&["num_nextn_predict_layers"])?.map(|_| config.nextn_layers))
     }),

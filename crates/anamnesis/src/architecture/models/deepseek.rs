@@ -66,7 +66,7 @@ const TEMPLATE: Key =
     text_fn("tokenizer.chat_template", |_| Ok(Some("{% for m in messages %}{{m['content']}}{% endfor %}")));
 
 const OCR_KEYS: &[Key] = &[
-    real_fn("attention.layer_norm_rms_epsilon", |config| Ok(Some(config.real(&["rms_norm_eps"])?.unwrap_or(1e-6)))),
+    real_or("attention.layer_norm_rms_epsilon", &["rms_norm_eps"], 1e-6),
     count_fn("leading_dense_block_count", |config| match config.count(&["first_k_dense_replace"])? {
         Some(leading) => Ok(Some(leading)),
         None if config.get("n_routed_experts").is_some() => Ok(Some(0)),
@@ -76,7 +76,7 @@ const OCR_KEYS: &[Key] = &[
     count("attention.q_lora_rank", &["q_lora_rank"]),
     count("expert_feed_forward_length", &["moe_intermediate_size", "intermediate_size"]),
     count("expert_count", &["n_routed_experts"]),
-    count_fn("expert_shared_count", |config| Ok(Some(config.count(&["n_shared_experts"])?.unwrap_or(0)))),
+    count_or("expert_shared_count", &["n_shared_experts"], 0),
     real("expert_weights_scale", &["routed_scaling_factor"]),
     flag_fn("expert_weights_norm", |config| Ok(config.flag("norm_topk_prob")?.filter(|norm| *norm))),
     count("rope.dimension_count", &["qk_rope_head_dim"]),
@@ -130,11 +130,11 @@ const GLM_ROPE: &[Key] = &[count_fn("rope.dimension_count", |config| {
 const INDEXED: &[&[Rule]] =
     &[EMBED_NORM_HEAD, NORMS, LATENT_ATTENTION, INDEXER, GATED_FFN, EXPERTS, SHARED_EXPERTS, NEXTN_TENSORS];
 
-const INDEX_HEADS: Size =
+pub(super) const INDEX_HEADS: Size =
     size(|config| config.needed("index_n_heads"), "index_n_heads", "attention.indexer.head_count");
-const INDEX_SIZE: Size =
+pub(super) const INDEX_SIZE: Size =
     size(|config| config.needed("index_head_dim"), "index_head_dim", "attention.indexer.key_length");
-const INDEX_DIM: Size = size(
+pub(super) const INDEX_DIM: Size = size(
     |config| Ok(config.needed("index_n_heads")?.saturating_mul(config.needed("index_head_dim")?)),
     "index_n_heads, index_head_dim",
     "attention.indexer.head_count, attention.indexer.key_length",

@@ -60,35 +60,7 @@ const V3: &[&[ClassDefault]] = &[
 
 fn restore(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
     config.remove("num_local_experts");
-    if let Some(heads) = file.count("attention.head_count") {
-        set(config, "num_key_value_heads", heads);
-    }
-    for (key, from) in [
-        ("first_k_dense_replace", "leading_dense_block_count"),
-        ("intermediate_size", "feed_forward_length"),
-        ("moe_intermediate_size", "expert_feed_forward_length"),
-        ("n_shared_experts", "expert_shared_count"),
-    ] {
-        if let Some(count) = file.count(from) {
-            set(config, key, count);
-        }
-    }
-    if let (Some(whole), Some(rope)) = (file.count("attention.key_length_mla"), file.count("rope.dimension_count")) {
-        set(config, "qk_nope_head_dim", whole.saturating_sub(rope));
-        set(config, "qk_rope_head_dim", rope);
-        set(config, "head_dim", rope);
-    }
-    if file.count("attention.q_lora_rank").is_none() {
-        set(config, "q_lora_rank", Value::Null);
-    }
-    if let (Some(scale), Some(Value::Object(scaling))) =
-        (file.real("rope.scaling.yarn_log_multiplier"), config.get_mut("rope_scaling"))
-    {
-        // GGUF has a tenth of it.
-        let scale = shortest((scale * 10.0) as f32);
-        scaling.insert("mscale".to_owned(), scale.into());
-        scaling.insert("mscale_all_dim".to_owned(), scale.into());
-    }
+    restore::latent(file, config);
     let is_normed = file.flag("expert_weights_norm").unwrap_or(false);
     set(config, "norm_topk_prob", is_normed);
     let is_v3 = file.count("expert_gating_func") == Some(2);

@@ -89,6 +89,7 @@ pub(super) static BERT: Architecture = Architecture {
     name: "bert",
     classes: &[class("BertModel", "bert"), class("CamembertModel", "camembert")],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("bert-bge"), ..BPE },
+    restore: None,
     ..ENCODER
 };
 
@@ -97,6 +98,7 @@ pub(super) static BERT_WITH_HEAD: Architecture = Architecture {
     classes: &[class("BertForMaskedLM", "bert"), class("BertForSequenceClassification", "bert")],
     rules: &[BERT_TENSORS, BERT_CLASSIFIER],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("jina-v2-en"), ..BPE },
+    restore: None,
     ..ENCODER
 };
 
@@ -117,6 +119,7 @@ pub(super) static DISTILBERT: Architecture = Architecture {
     early_keys: &[],
     keys: &[&[real_fn("attention.layer_norm_epsilon", |_| Ok(Some(1e-12)))], COMMON, BIDIRECTIONAL, POOLING, LABELS],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("bert-bge"), ..BPE },
+    restore: None,
     ..ENCODER
 };
 
@@ -174,6 +177,7 @@ pub(super) static ROBERTA: Architecture = Architecture {
         pre: &[(PreTokenizer::Gpt2, "roberta-bpe")],
         ..BPE
     },
+    restore: None,
     ..ENCODER
 };
 
@@ -184,6 +188,7 @@ pub(super) static XLM_ROBERTA: Architecture = Architecture {
     rules: &[ROBERTA_TENSORS, CLASSIFIER],
     keys: &[COMMON, CUT_CONTEXT, BIDIRECTIONAL, POOLING, LABELS],
     tokenizer: TokenizerRules { kind: VocabularyKind::XlmRoberta, ..BPE },
+    restore: None,
     ..ENCODER
 };
 
@@ -196,6 +201,7 @@ pub(super) static JINA_V2: Architecture = Architecture {
         pre: &[(PreTokenizer::Gpt2, "jina-v2-es")],
         ..BPE
     },
+    restore: None,
     ..ENCODER
 };
 
@@ -225,6 +231,7 @@ pub(super) static NOMIC: Architecture = Architecture {
     rules: &[NOMIC_TENSORS],
     keys: &[COMMON, NOMIC_CONTEXT, BIDIRECTIONAL, POOLING, LABELS],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("bert-bge"), ..BPE },
+    restore: None,
     ..ENCODER
 };
 
@@ -272,6 +279,7 @@ pub(super) static NEOBERT: Architecture = Architecture {
     rules: &[NEOBERT_TENSORS, CLASSIFIER],
     keys: &[COMMON, BIDIRECTIONAL, POOLING, LABELS, NEOBERT_KEYS],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("bert-bge"), ..BPE },
+    restore: None,
     ..ENCODER
 };
 
@@ -298,7 +306,7 @@ const NEOBERT_KEYS: &[Key] = &[
     count_fn("feed_forward_length", |config| (NEO_FFN.of)(config).map(Some)),
     real_fn("rope.freq_base", |_| Ok(Some(10_000.0))),
     text_fn("rope.scaling.type", |_| Ok(Some("none"))),
-    real_fn("attention.layer_norm_rms_epsilon", |config| Ok(Some(config.real(&["norm_eps"])?.unwrap_or(1e-6)))),
+    real_or("attention.layer_norm_rms_epsilon", &["norm_eps"], 1e-6),
     count_fn("pooling_type", |_| Ok(Some(2))),
 ];
 
@@ -319,6 +327,7 @@ pub(super) static MODERN_BERT: Architecture = Architecture {
         first_flags: &[("add_bos_token", true), ("add_eos_token", true), ("add_sep_token", true)],
         ..BPE
     },
+    restore: None,
     ..ENCODER
 };
 
@@ -359,6 +368,7 @@ pub(super) static EUROBERT: Architecture = Architecture {
     keys: &[COMMON, BIDIRECTIONAL, &[text_fn("rope.scaling.type", |_| Ok(Some("none")))], POOLING],
     derived_tensors: &[],
     tokenizer: TokenizerRules { first_flags: &[("add_bos_token", false)], ..BPE },
+    restore: None,
     ..LLAMA
 };
 
@@ -380,6 +390,7 @@ pub(super) static EMBEDDING_GEMMA: Architecture = Architecture {
         ..PIECES_OR_BPE
     },
     head: Head::Never,
+    restore: None,
     ..PLAIN
 };
 

@@ -5,7 +5,7 @@ use crate::architecture::prelude::*;
 
 pub(super) static DENSE_MODEL: Architecture = Architecture {
     name: "ernie4_5",
-    classes: &[class("Ernie4_5_ForCausalLM", "ernie4_5"), class("Ernie4_5ForCausalLM", "ernie4_5")],
+    classes: &[class("Ernie4_5ForCausalLM", "ernie4_5"), class("Ernie4_5_ForCausalLM", "ernie4_5")],
     ..ERNIE
 };
 
@@ -17,7 +17,7 @@ pub(super) static PADDLE_OCR: Architecture = Architecture {
 
 const ERNIE: Architecture = Architecture {
     renames: &[Rename::Anywhere("ernie.", "model.")],
-    rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, FUSED, GATED_FFN_BIASED],
+    rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, GATED_FFN_BIASED, FUSED],
     tokenizer: TokenizerRules {
         pieces: PiecesUse::Required,
         overrides: TokenOverrides { space_prefix: true, ..NO_OVERRIDES },

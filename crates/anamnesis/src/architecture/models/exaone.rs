@@ -112,8 +112,8 @@ pub(super) static MOE: Architecture = Architecture {
         GATED_FFN,
         EXPERTS,
         SHARED_EXPERTS,
-        CORRECTION,
         OWN_CORRECTION,
+        CORRECTION,
         NEXTN_TENSORS,
     ],
     keys: &[COMMON, &[count("vocab_size", &["vocab_size"])], WINDOWS, MOE_KEYS],
@@ -133,10 +133,8 @@ const MOE_KEYS: &[Key] = &[
         Ok(Some(config.needed("moe_intermediate_size")?.saturating_mul(shared)))
     }),
     real("expert_weights_scale", &["routed_scaling_factor"]),
-    flag_fn("expert_weights_norm", |config| config.flag("norm_topk_prob")),
-    count_fn("leading_dense_block_count", |config| {
-        Ok(Some(config.count(&["first_k_dense_replace", "first_last_k_dense_replace"])?.unwrap_or(0)))
-    }),
+    flag("expert_weights_norm", "norm_topk_prob"),
+    count_or("leading_dense_block_count", &["first_k_dense_replace", "first_last_k_dense_replace"], 0),
     count_fn("nextn_predict_layers", |config| Ok(Some(config.nextn_layers))),
     text_fn("rope.scaling.type", |_| Ok(Some("none"))),
 ];

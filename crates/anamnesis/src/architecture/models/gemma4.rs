@@ -164,15 +164,13 @@ const KEYS: &[Key] = &[
         Ok(config.real(&["final_logit_softcapping"])?.filter(|cap| *cap != 0.0))
     }),
     count("attention.sliding_window", &["sliding_window"]),
-    count_fn("attention.shared_kv_layers", |config| config.needed("num_kv_shared_layers").map(Some)),
-    count_fn("embedding_length_per_layer_input", |config| {
-        Ok(Some(config.count(&["hidden_size_per_layer_input"])?.unwrap_or(0)))
-    }),
+    needed("attention.shared_kv_layers", "num_kv_shared_layers"),
+    count_or("embedding_length_per_layer_input", &["hidden_size_per_layer_input"], 0),
     flags_fn("attention.sliding_window_pattern", sliding_layers),
     count_fn("attention.key_length", |config| full_head(config).map(Some)),
     count_fn("attention.value_length", |config| full_head(config).map(Some)),
-    count_fn("attention.key_length_swa", |config| config.needed("head_dim").map(Some)),
-    count_fn("attention.value_length_swa", |config| config.needed("head_dim").map(Some)),
+    needed("attention.key_length_swa", "head_dim"),
+    needed("attention.value_length_swa", "head_dim"),
     count("expert_feed_forward_length", &["expert_intermediate_size", "moe_intermediate_size"]),
     ints_fn("feed_forward_length", |config| match config.flag("use_double_wide_mlp")? {
         Some(true) => config.per_layer(|layer| Ok(inner_of(config, layer)? as i32)).map(Some),
@@ -191,10 +189,8 @@ const KEYS: &[Key] = &[
     }),
 ];
 
-const ASSISTANT_KEYS: &[Key] = &[
-    count_fn("embedding_length_out", |config| config.needed("backbone_hidden_size").map(Some)),
-    count("nextn_predict_layers", LAYER_KEYS),
-];
+const ASSISTANT_KEYS: &[Key] =
+    &[needed("embedding_length_out", "backbone_hidden_size"), count("nextn_predict_layers", LAYER_KEYS)];
 
 /// The largest head that is credible.
 const LARGEST_HEAD: u64 = 1 << 16;

@@ -116,7 +116,7 @@ const MOE_KEYS: &[Key] = &[
     count("leading_dense_block_count", &["first_k_dense_replace"]),
     count_fn("expert_gating_func", |_| Ok(Some(2))),
     real("expert_weights_scale", &["routed_scaling_factor"]),
-    flag_fn("expert_weights_norm", |config| config.flag("norm_topk_prob")),
+    flag("expert_weights_norm", "norm_topk_prob"),
     NEXTN_COUNT,
 ];
 

@@ -243,7 +243,7 @@ pub(super) static NEOX: Architecture = Architecture {
             Ok(Some((part * (WIDTH.of)(config)? as f64) as u64))
         }),
         count("attention.head_count", &["num_attention_heads"]),
-        flag_fn("use_parallel_residual", |config| Ok(Some(config.flag("use_parallel_residual")?.unwrap_or(true)))),
+        flag_or("use_parallel_residual", "use_parallel_residual", true),
         real("attention.layer_norm_epsilon", &["layer_norm_eps"]),
     ]],
     tokenizer: TokenizerRules {
@@ -321,6 +321,7 @@ pub(super) static FALCON: Architecture = Architecture {
         EPSILON,
         FILE_TYPE,
     ]],
+    restore: None,
     ..PLAIN
 };
 
@@ -420,7 +421,7 @@ pub(super) static STABLELM: Architecture = Architecture {
         }),
         count("attention.head_count", &["num_attention_heads"]),
         count("attention.head_count_kv", &["num_key_value_heads"]),
-        flag_fn("use_parallel_residual", |config| Ok(Some(config.flag("use_parallel_residual")?.unwrap_or(true)))),
+        flag_or("use_parallel_residual", "use_parallel_residual", true),
         real("attention.layer_norm_epsilon", &["layer_norm_eps", "norm_eps"]),
         FILE_TYPE,
     ]],

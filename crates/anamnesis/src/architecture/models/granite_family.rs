@@ -117,7 +117,7 @@ const FUSED_EXPERTS: &[Rule] = &[
 ];
 
 const WINDOWS: &[Key] = &[
-    count_fn("attention.sliding_window", |config| Ok(Some(config.count(&["sliding_window"])?.unwrap_or(128)))),
+    count_or("attention.sliding_window", &["sliding_window"], 128),
     flags_fn("attention.sliding_window_pattern", |config| match sliding_layers(config)? {
         Some(layers) => Ok(Some(layers)),
         None => config.per_layer(|layer| Ok(!layer.is_multiple_of(4))).map(Some),

@@ -121,7 +121,7 @@ const HY3_KEYS: &[Key] = &[
         let shared = config.count(&["num_shared_experts"])?.unwrap_or(1);
         Ok(Some(config.needed("moe_intermediate_size")?.saturating_mul(shared)))
     }),
-    flag_fn("expert_weights_norm", |config| Ok(Some(config.flag("route_norm")?.unwrap_or(true)))),
-    real_fn("expert_weights_scale", |config| Ok(Some(config.real(&["router_scaling_factor"])?.unwrap_or(1.0)))),
+    flag_or("expert_weights_norm", "route_norm", true),
+    real_or("expert_weights_scale", &["router_scaling_factor"], 1.0),
     count_fn("expert_gating_func", |_| Ok(Some(2))),
 ];

@@ -10,6 +10,7 @@ pub(super) static DENSE_MODEL: Architecture = Architecture {
     rules: &[TENSORS, DENSE_FFN],
     keys: &[COMMON, KEYS, FFN_KEY],
     tokenizer: TOKENS,
+    restore: Some(restored),
     ..PLAIN
 };
 
@@ -19,6 +20,7 @@ pub(super) static MOE: Architecture = Architecture {
     rules: &[TENSORS, LEADING_FFN, EXPERTS_RULES],
     keys: &[COMMON, MOE_KEYS, KEYS],
     tokenizer: TOKENS,
+    restore: Some(restored),
     ..PLAIN
 };
 
@@ -114,3 +116,10 @@ const MOE_KEYS: &[Key] = &[
     count("leading_dense_block_count", &["num_dense_layers"]),
     count_fn("expert_gating_func", |_| Ok(Some(2))),
 ];
+
+fn restored(file: &Gguf<'_>, config: &mut serde_json::Map<String, serde_json::Value>) -> Result<usize> {
+    restore::plain(file, config)?;
+    restore::kinds_by_kv_heads(file, config, "layer_types", "full_attention", "conv");
+    set(config, "block_auto_adjust_ff_dim", false);
+    Ok(0)
+}

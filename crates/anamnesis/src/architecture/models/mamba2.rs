@@ -91,9 +91,7 @@ const KEYS: &[Key] = &[
     Key { gguf: "ssm.state_size", from: ValueSource::CountOr(STATES, STATE_SIZE) },
     count_fn("ssm.time_step_rank", |config| heads(config).map(Some)),
     count("ssm.group_count", &["n_groups"]),
-    real_fn("attention.layer_norm_rms_epsilon", |config| {
-        Ok(Some(config.real(&["layer_norm_epsilon", "rms_norm_eps"])?.unwrap_or(1e-5)))
-    }),
+    real_or("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon", "rms_norm_eps"], 1e-5),
     FILE_TYPE,
 ];
 

@@ -94,8 +94,6 @@ const KEYS: &[Key] = &[
         let part = config.rope().real("partial_rotary_factor")?.unwrap_or(1.0);
         Ok(Some((config.head_size()? as f64 * part) as u64))
     }),
-    real_fn("attention.layer_norm_rms_epsilon", |config| {
-        Ok(Some(config.real(&["layernorm_epsilon"])?.unwrap_or(1e-5)))
-    }),
+    real_or("attention.layer_norm_rms_epsilon", &["layernorm_epsilon"], 1e-5),
     real("attention.value_scale", &["attention_value_scale"]),
 ];

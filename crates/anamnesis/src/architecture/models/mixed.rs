@@ -91,9 +91,7 @@ const CHATGLM_KEYS: &[Key] = &[
     count("block_count", LAYER_KEYS),
     count("attention.head_count", &["n_head", "num_attention_heads"]),
     count("attention.head_count_kv", &["multi_query_group_num", "num_key_value_heads", "num_attention_heads"]),
-    real_fn("attention.layer_norm_rms_epsilon", |config| {
-        Ok(Some(config.real(&["layernorm_epsilon"])?.unwrap_or(1e-5)))
-    }),
+    real_or("attention.layer_norm_rms_epsilon", &["layernorm_epsilon"], 1e-5),
     FILE_TYPE,
     count_fn("rope.dimension_count", |config| {
         let size = match config.count(&["attention_dim"])? {
@@ -219,9 +217,7 @@ const JAMBA_KEYS: &[Key] = &[
     count_fn("ssm.inner_size", |config| (JAMBA_INNER.of)(config).map(Some)),
     count_fn("ssm.state_size", |config| jamba_state(config).map(Some)),
     count_fn("ssm.time_step_rank", |config| jamba_rank(config).map(Some)),
-    real_fn("attention.layer_norm_rms_epsilon", |config| {
-        Ok(Some(config.real(&["layer_norm_epsilon", "rms_norm_eps"])?.unwrap_or(1e-6)))
-    }),
+    real_or("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon", "rms_norm_eps"], 1e-6),
     count("expert_count", &["num_local_experts", "num_experts"]),
     count("expert_used_count", &["num_experts_per_tok", "num_experts_per_token"]),
     FILE_TYPE,
@@ -765,6 +761,19 @@ const INTERNLM2_TENSORS: &[Rule] = &[
     layer("feed_forward.w3.*", "ffn_up.*", &[FFN, HIDDEN]),
 ];
 
+/// InternLM 3: Llama with a vocabulary of its own.
+pub(super) static INTERNLM3: Architecture = Architecture {
+    classes: &[class("InternLM3ForCausalLM", "internlm3")],
+    tokenizer: TokenizerRules {
+        pieces: PiecesUse::Required,
+        overrides: TokenOverrides { ids: &[("eos", "<|im_end|>")], space_prefix: true, ..NO_OVERRIDES },
+        ..BPE
+    },
+    name: "llama",
+    derived_tensors: &[],
+    ..LLAMA
+};
+
 /// Xverse.
 pub(super) static XVERSE: Architecture = Architecture {
     name: "xverse",
@@ -824,8 +833,8 @@ const GROK_TENSORS: &[Rule] = &[
 ];
 
 const GROK_KEYS: &[Key] = &[
-    real_fn("attn_logit_softcapping", |config| Ok(Some(config.real(&["attn_logit_softcapping"])?.unwrap_or(30.0)))),
-    real_fn("router_logit_softcapping", |config| Ok(Some(config.real(&["router_logit_softcapping"])?.unwrap_or(30.0)))),
+    real_or("attn_logit_softcapping", &["attn_logit_softcapping"], 30.0),
+    real_or("router_logit_softcapping", &["router_logit_softcapping"], 30.0),
     real_fn("final_logit_softcapping", |config| {
         Ok(config.real(&["final_logit_softcapping"])?.filter(|cap| *cap != 0.0))
     }),

@@ -187,7 +187,7 @@ const MOE_KEYS: &[Key] = &[
     count("expert_shared_feed_forward_length", &["moe_shared_expert_intermediate_size"]),
     count("expert_count", &["n_routed_experts"]),
     count("expert_shared_count", &["n_shared_experts"]),
-    flag_fn("expert_weights_norm", |config| config.flag("norm_topk_prob")),
+    flag("expert_weights_norm", "norm_topk_prob"),
     real("expert_weights_scale", &["routed_scaling_factor"]),
     count("expert_group_count", &["n_group"]),
     count("moe_latent_size", &["moe_latent_size"]),

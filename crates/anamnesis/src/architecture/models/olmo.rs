@@ -87,7 +87,7 @@ const DOTS_KEYS: &[Key] = &[
     count("leading_dense_block_count", &["first_k_dense_replace"]),
     count("expert_shared_count", &["n_shared_experts"]),
     real("expert_weights_scale", &["routed_scaling_factor"]),
-    flag_fn("expert_weights_norm", |config| config.flag("norm_topk_prob")),
+    flag("expert_weights_norm", "norm_topk_prob"),
 ];
 
 pub(super) static AFMOE: Architecture = Architecture {
@@ -112,7 +112,7 @@ const AFMOE_KEYS: &[Key] = &[
     count("expert_shared_count", &["num_shared_experts"]),
     count("expert_feed_forward_length", &["moe_intermediate_size"]),
     count("leading_dense_block_count", &["num_dense_layers"]),
-    flag_fn("expert_weights_norm", |config| config.flag("route_norm")),
+    flag("expert_weights_norm", "route_norm"),
     real("expert_weights_scale", &["route_scale"]),
     count("attention.sliding_window", &["sliding_window"]),
 ];
@@ -277,9 +277,9 @@ const LLADA_TENSORS: &[Rule] = &[
 const LLADA_KEYS: &[Key] = &[
     count("vocab_size", &["vocab_size"]),
     count_fn("rope.dimension_count", |config| (LLADA_HEAD.of)(config).map(Some)),
-    count_fn("context_length", |config| Ok(Some(config.count(&["max_sequence_length"])?.unwrap_or(4096)))),
-    count_fn("embedding_length", |config| Ok(Some(config.count(&["d_model"])?.unwrap_or(4096)))),
-    count_fn("feed_forward_length", |config| Ok(Some(config.count(&["mlp_hidden_size"])?.unwrap_or(12_288)))),
+    count_or("context_length", &["max_sequence_length"], 4096),
+    count_or("embedding_length", &["d_model"], 4096),
+    count_or("feed_forward_length", &["mlp_hidden_size"], 12_288),
     flag_fn("attention.causal", |_| Ok(Some(false))),
     flag_fn("diffusion.shift_logits", |_| Ok(Some(false))),
 ];

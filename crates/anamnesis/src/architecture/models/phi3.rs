@@ -92,7 +92,7 @@ pub(super) const KEYS: &[Key] = &[
     count_fn("rope.dimension_count", |config| dimensions(config).map(Some)),
     real_fn("rope.freq_base", |config| config.rope().theta()),
     FILE_TYPE,
-    count_fn("attention.sliding_window", |config| Ok(Some(config.count(&["sliding_window"])?.unwrap_or(0)))),
+    count_or("attention.sliding_window", &["sliding_window"], 0),
 ];
 
 /// The dimensions of a head that RoPE rotates.

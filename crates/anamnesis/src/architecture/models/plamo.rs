@@ -148,7 +148,7 @@ const PLAMO2_KEYS: &[Key] = &[
     Key { gguf: "attention.key_length", from: ValueSource::CountOr(&["hidden_size_per_head"], 128) },
     Key { gguf: "attention.value_length", from: ValueSource::CountOr(&["hidden_size_per_head"], 128) },
     count("block_count", LAYER_KEYS),
-    real_fn("attention.layer_norm_rms_epsilon", |config| Ok(Some(config.real(&["rms_norm_eps"])?.unwrap_or(1e-6)))),
+    real_or("attention.layer_norm_rms_epsilon", &["rms_norm_eps"], 1e-6),
     real_fn("rope.freq_base", |config| Ok(Some(config.rope().theta()?.unwrap_or(10_000.0)))),
     count_fn("ssm.state_size", |config| (STATE.of)(config).map(Some)),
     count_fn("ssm.conv_kernel", |config| (KERNEL.of)(config).map(Some)),

@@ -11,6 +11,7 @@ pub(super) static QWEN3NEXT: Architecture = Architecture {
     keys: &[COMMON, EXPERT_SIZES, NEXTN_KEYS, KEYS],
     tokenizer: BPE,
     nextn_layers: NextnLayers::KeyOrStored("mtp_num_hidden_layers", "mtp.layers."),
+    restore: Some(restored),
     ..QWEN3_MOE
 };
 
@@ -20,6 +21,7 @@ pub(super) static QWEN35: Architecture = Architecture {
     classes: &[class("Qwen3_5ForConditionalGeneration", "qwen3_5"), class("Qwen3_5ForCausalLM", "qwen3_5_text")],
     rules: &[EMBED_NORM_HEAD_PLUS, LAYER, LINEAR_TILED, GATED_FFN, NEXTN_PLUS],
     keys: &[COMMON, EXPERT_SIZES, NEXTN_KEYS, KEYS, SECTIONS],
+    restore: Some(restored),
     ..QWEN3NEXT_LIKE
 };
 
@@ -32,6 +34,7 @@ pub(super) static MINICPMV: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD_PLUS, LAYER, LINEAR_TILED, GATED_FFN],
     keys: &[COMMON, EXPERT_SIZES, KEYS, SECTIONS],
     renames: &[],
+    restore: Some(restored),
     ..QWEN3NEXT_LIKE
 };
 
@@ -43,6 +46,7 @@ pub(super) static QWEN35MOE: Architecture = Architecture {
     ],
     rules: &[EMBED_NORM_HEAD_PLUS, LAYER, LINEAR_TILED, EXPERTS, SHARED_EXPERT, NEXTN_PLUS],
     keys: &[COMMON, EXPERT_SIZES, NEXTN_KEYS, KEYS, SECTIONS],
+    restore: Some(restored),
     ..QWEN3NEXT_LIKE
 };
 
@@ -215,7 +219,7 @@ const KEYS: &[Key] = &[
         Some(_) => config.per_layer(|layer| is_linear(config, layer)).map(Some),
         None => Ok(None),
     }),
-    count_fn("full_attention_interval", |config| Ok(Some(config.count(&["full_attention_interval"])?.unwrap_or(4)))),
+    count_or("full_attention_interval", &["full_attention_interval"], 4),
     count_fn("rope.dimension_count", |config| {
         let part = config.rope().real("partial_rotary_factor")?.unwrap_or(0.25);
         Ok(Some((config.head_size()? as f64 * part) as u64))
@@ -225,3 +229,14 @@ const KEYS: &[Key] = &[
 /// The sections of multimodal RoPE, if the configuration has none.
 const SECTIONS: &[Key] =
     &[ints_fn("rope.dimension_sections", |config| Ok(Some(sections(config)?.unwrap_or(vec![11, 11, 10, 0]))))];
+
+fn restored(file: &Gguf<'_>, config: &mut serde_json::Map<String, serde_json::Value>) -> Result<usize> {
+    restore::plain(file, config)?;
+    if let Some(next) = config.remove("num_nextn_predict_layers") {
+        set(config, "mtp_num_hidden_layers", next);
+    }
+    if let (Some(inner), Some(heads @ 1..)) = (file.count("ssm.inner_size"), file.count("ssm.time_step_rank")) {
+        set(config, "linear_value_head_dim", inner / heads);
+    }
+    Ok(0)
+}

@@ -10,6 +10,7 @@ pub(super) static RWKV6: Architecture = Architecture {
     rules: &[RWKV6_TENSORS],
     keys: &[RWKV6_KEYS],
     tokenizer: WORDS,
+    restore: None,
     ..PLAIN
 };
 
@@ -20,6 +21,7 @@ pub(super) static RWKV6_QWEN2: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, GATED_FFN, QWEN2_TIME_MIX],
     keys: &[QWEN2_KEYS],
     tokenizer: PIECES_OR_BPE,
+    restore: None,
     ..PLAIN
 };
 
@@ -43,6 +45,7 @@ pub(super) static RWKV7: Architecture = Architecture {
     rules: &[RWKV7_TENSORS],
     keys: &[RWKV7_KEYS],
     tokenizer: WORDS,
+    restore: None,
     ..PLAIN
 };
 
@@ -151,8 +154,8 @@ const RWKV6_KEYS: &[Key] = &[
     CONTEXT,
     count("embedding_length", &["hidden_size"]),
     count("block_count", LAYER_KEYS),
-    real_fn("attention.layer_norm_epsilon", |config| config.needed_real("layer_norm_epsilon").map(Some)),
-    count_fn("rescale_every_n_layers", |config| config.needed("rescale_every").map(Some)),
+    needed_real("attention.layer_norm_epsilon", "layer_norm_epsilon"),
+    needed("rescale_every_n_layers", "rescale_every"),
     count_fn("wkv.head_size", |config| (HEAD_SIZE.of)(config).map(Some)),
     count_fn("time_mix_extra_dim", |config| (MIX_RANK.of)(config).map(Some)),
     count_fn("time_decay_extra_dim", |config| (DECAY_RANK.of)(config).map(Some)),

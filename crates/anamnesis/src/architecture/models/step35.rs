@@ -116,18 +116,18 @@ const KEYS: &[Key] = &[
     flags_fn("attention.sliding_window_pattern", |config| {
         config.per_layer(|layer| is_sliding(config, layer)).map(Some)
     }),
-    count_fn("attention.value_length", |config| config.needed("head_dim").map(Some)),
+    needed("attention.value_length", "head_dim"),
     count("expert_count", &["moe_num_experts"]),
     count("expert_used_count", &["moe_top_k"]),
     count("expert_feed_forward_length", &["moe_intermediate_size"]),
     count("expert_shared_feed_forward_length", &["share_expert_dim"]),
     real("expert_weights_scale", &["moe_router_scaling_factor"]),
-    flag_fn("expert_weights_norm", |config| config.flag("norm_expert_weight")),
+    flag("expert_weights_norm", "norm_expert_weight"),
     count_fn("leading_dense_block_count", |config| {
         Ok(Some(layers_with_experts(config)?.and_then(|layers| layers.into_iter().min()).unwrap_or(0)))
     }),
-    count_fn("moe_every_n_layers", |config| Ok(Some(config.count(&["moe_every_n_layer"])?.unwrap_or(1)))),
-    real_fn("attention.layer_norm_rms_epsilon", |config| Ok(Some(config.real(&["rms_norm_eps"])?.unwrap_or(1e-5)))),
+    count_or("moe_every_n_layers", &["moe_every_n_layer"], 1),
+    real_or("attention.layer_norm_rms_epsilon", &["rms_norm_eps"], 1e-5),
     reals_fn("swiglu_clamp_exp", |config| limits(config, "swiglu_limits")),
     reals_fn("swiglu_clamp_shexp", |config| limits(config, "swiglu_limits_shared")),
 ];

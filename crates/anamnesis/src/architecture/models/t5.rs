@@ -16,6 +16,7 @@ pub(super) static BOTH: Architecture = Architecture {
     rules: &[EMBEDDING, ENCODER, DECODER_STACK],
     keys: &[KEYS, &[count("decoder_start_token_id", &["decoder_start_token_id"]), FILE_TYPE]],
     tokenizer: TokenizerRules { kind: VocabularyKind::Unigram, ..BPE },
+    restore: None,
     ..PLAIN
 };
 
@@ -26,6 +27,7 @@ pub(super) static ENCODER_ONLY: Architecture = Architecture {
     rules: &[EMBEDDING, ENCODER],
     keys: &[KEYS, &[removed("decoder_block_count"), FILE_TYPE]],
     tokenizer: TokenizerRules { kind: VocabularyKind::Unigram, ..BPE },
+    restore: None,
     ..PLAIN
 };
 
@@ -119,7 +121,7 @@ const DECODER_STACK: &[Rule] = &[
 ];
 
 const KEYS: &[Key] = &[
-    count_fn("context_length", |config| Ok(Some(config.count(&["n_positions"])?.unwrap_or(512)))),
+    count_or("context_length", &["n_positions"], 512),
     count("embedding_length", &["d_model"]),
     count("feed_forward_length", &["d_ff"]),
     count("block_count", LAYER_KEYS),

@@ -77,6 +77,10 @@ impl Builder<'_> {
                     Some(Built { decoder: Arc::new(Constant { bits }), elements, parts: Vec::new() })
                 }
             },
+            Tree::Zeros(elements) => {
+                let decoder = Arc::new(Constant { bits: vec![0] });
+                self.block.is_none().then(|| Built { decoder, elements: *elements, parts: Vec::new() })
+            }
             Tree::Stacked(trees) => {
                 let (inner, parts) = self.several(trees.iter())?;
                 let elements = inner.iter().map(|inner| inner.elements).sum();
@@ -128,7 +132,7 @@ impl Builder<'_> {
         }
         let built = self.build(tree)?;
         let (elements, inner) = (built.elements, built.inner(0));
-        let is_half = self.is_half(tree);
+        let stored = self.stored(tree);
         let (decoder, elements): (Arc<dyn TileDecoder>, u64) = match step {
             Step::Transpose { rows, cols } => {
                 let (rows, cols) = (*rows, *cols);
@@ -137,7 +141,7 @@ impl Builder<'_> {
             }
             Step::Each(formula) => {
                 self.block.is_none().then_some(())?;
-                (Arc::new(Each { inner, formula: formula.clone(), is_half }), elements)
+                (Arc::new(Each { inner, formula: formula.clone(), stored }), elements)
             }
             _ => {
                 let picked = Picked::of(inner, step, |row| self.scaled(row))?;
@@ -170,9 +174,10 @@ impl Builder<'_> {
         Some(Built { decoder: Arc::new(Transposed { inner, rows, cols, stored }), elements, parts: leaf.parts })
     }
 
-    /// Whether all inputs of a tensor are stored as F16.
-    fn is_half(&self, tree: &Tree) -> bool {
+    /// The type that all inputs of a tensor are stored in.
+    fn stored(&self, tree: &Tree) -> Option<Dtype> {
         let tensors = tree.tensors();
-        !tensors.is_empty() && tensors.iter().all(|index| (self.leaves)(*index).stored == Some(Dtype::F16))
+        let first = (self.leaves)(*tensors.first()?).stored?;
+        tensors.iter().all(|index| (self.leaves)(*index).stored == Some(first)).then_some(first)
     }
 }

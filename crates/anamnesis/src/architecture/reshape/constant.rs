@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::scheme::coder::rounded;
 use crate::scheme::{Context, TileDecoder, Window};
 
-/// A few values, by their bits.
+/// A few values, by their bits, which repeat.
 #[derive(Debug, Hash)]
 pub(super) struct Constant {
     pub(super) bits: Vec<u32>,
@@ -31,8 +31,10 @@ impl TileDecoder for Constant {
         context: &mut Context,
     ) -> Result<usize> {
         let level = context.level();
-        let (start, end) = (elements.start as usize, elements.end as usize);
-        let values: Vec<f32> = self.bits[start..end].iter().map(|bits| f32::from_bits(*bits)).collect();
+        let (start, count) = (elements.start as usize, (elements.end - elements.start) as usize);
+        let from = start % self.bits.len().max(1);
+        let bits = self.bits.iter().cycle().skip(from).take(count);
+        let values: Vec<f32> = bits.map(|bits| f32::from_bits(*bits)).collect();
         Ok(round_slice(level, rounded(target), &values, out))
     }
 

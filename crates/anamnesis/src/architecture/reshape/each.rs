@@ -4,12 +4,12 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use anamnesis_kernels::chosen::round_slice;
-use anamnesis_kernels::float::f16;
+use anamnesis_kernels::float::{bf16, f16};
 use anamnesis_kernels::widen_f32;
 
 use crate::architecture::exponential::exponential;
 use crate::architecture::tree::Formula;
-use crate::catalog::TargetDtype;
+use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
 use crate::scheme::coder::{filled, rounded};
 use crate::scheme::{Context, Inner, TileDecoder, Window};
@@ -18,16 +18,22 @@ use crate::scheme::{Context, Inner, TileDecoder, Window};
 pub(super) struct Each {
     pub(super) inner: Inner,
     pub(super) formula: Formula,
-    /// Whether results are rounded to F16 first.
-    pub(super) is_half: bool,
+    /// The common type of the stored values, if they are not quantised.
+    pub(super) stored: Option<Dtype>,
 }
 
 impl Hash for Each {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.inner.hash(hasher);
-        self.is_half.hash(hasher);
+        self.stored.hash(hasher);
         match &self.formula {
             Formula::Plus(number) => (0u8, number.to_bits()).hash(hasher),
+            Formula::PlusStored(number) => (4u8, number.to_bits()).hash(hasher),
+            Formula::OverColumns(divisors) => {
+                5u8.hash(hasher);
+                divisors.iter().for_each(|divisor| divisor.to_bits().hash(hasher));
+            }
+            Formula::Ternary(number) => (6u8, number.to_bits()).hash(hasher),
             Formula::NegativeExponential => 1u8.hash(hasher),
             Formula::LogarithmOfNegative => 2u8.hash(hasher),
             Formula::Times { row, period, factors } => {
@@ -41,7 +47,18 @@ impl Hash for Each {
 impl Each {
     fn change(&self, first: u64, values: &mut [f32]) {
         match &self.formula {
-            Formula::Plus(number) => values.iter_mut().for_each(|value| *value += number),
+            Formula::Plus(number) | Formula::PlusStored(number) => values.iter_mut().for_each(|value| *value += number),
+            Formula::OverColumns(divisors) => {
+                for (element, value) in (first..).zip(values.iter_mut()) {
+                    let column = (element % divisors.len().max(1) as u64) as usize;
+                    *value /= divisors.get(column).copied().unwrap_or(1.0);
+                }
+            }
+            Formula::Ternary(inverse) => {
+                values
+                    .iter_mut()
+                    .for_each(|value| *value = (*value * inverse).round_ties_even().clamp(-1.0, 1.0) / inverse);
+            }
             Formula::NegativeExponential => values.iter_mut().for_each(|value| *value = -exponential(*value)),
             Formula::LogarithmOfNegative => values.iter_mut().for_each(|value| *value = logarithm(-*value)),
             Formula::Times { row, period, factors } => {
@@ -52,8 +69,14 @@ impl Each {
                 }
             }
         }
-        if self.is_half {
-            values.iter_mut().for_each(|value| *value = f16::decode(f16::encode(*value)));
+        match (self.stored, &self.formula) {
+            // The converter divides by columns in F32.
+            (_, Formula::OverColumns(_)) => {}
+            (Some(Dtype::F16), _) => values.iter_mut().for_each(|value| *value = f16::decode(f16::encode(*value))),
+            (Some(Dtype::BF16), Formula::PlusStored(_)) => {
+                values.iter_mut().for_each(|value| *value = bf16::decode(bf16::encode(*value)));
+            }
+            _ => {}
         }
     }
 }

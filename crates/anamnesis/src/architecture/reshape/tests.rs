@@ -6,9 +6,11 @@ use std::sync::Arc;
 use super::{Leaf, as_values};
 use crate::architecture::change::{self, Change, Factor, Halves, Reshaped};
 use crate::architecture::config::Config;
+use crate::architecture::measured::Measured;
+use crate::architecture::size::{HEAD_DIM, ONE, VOCAB};
 use crate::architecture::tree::{Formula, Step, Tree};
 use crate::catalog::{Extent, TargetDtype};
-use crate::error::Result;
+use crate::error::{AnamnesisError, Result};
 use crate::scheme::{Context, TileDecoder, Window};
 
 /// Elements that are their own places, behind a first number, and are cut at multiples of a granule only.
@@ -148,7 +150,7 @@ fn factors_go_by_rows() {
 fn every_change_is_undone_by_its_inverse() {
     let config = serde_json::json!({
         "num_attention_heads": 2, "qk_nope_head_dim": 2, "v_head_dim": 1, "n_groups": 3,
-        "mamba_d_ssm": 2, "mamba_n_groups": 1, "mamba_d_state": 1, "mamba_n_heads": 2,
+        "head_dim": 4, "vocab_size": 6, "mamba_d_ssm": 2, "mamba_n_groups": 1, "mamba_d_state": 1, "mamba_n_heads": 2,
     });
     let config = Config::new(config.as_object().unwrap(), &[]).unwrap();
     let halves = |halves| [vec![Change::First(halves)], vec![Change::Second(halves)]];
@@ -164,6 +166,10 @@ fn every_change_is_undone_by_its_inverse() {
         (vec![vec![Change::Groups("n_groups")]], &[24]),
         (vec![vec![Change::WithoutMiddle]], &[6, 1, 4]),
         (vec![vec![Change::CutToVocabulary]], &[6, 4]),
+        (vec![vec![Change::PaddedToVocabulary]], &[6, 4]),
+        (vec![vec![Change::NegatedHalf(HEAD_DIM)]], &[8, 3]),
+        (vec![vec![Change::Shaped(&[VOCAB, ONE, HEAD_DIM], &[ONE, VOCAB, ONE, HEAD_DIM])]], &[6, 1, 4]),
+        (vec![vec![Change::MinusMean("a"), Change::OverColumnNorms("b")]], &[6, 4]),
         (vec![vec![Change::Times(Factor::Key("no_multiplier")), Change::TimesStateSpace]], &[8, 3]),
         (halves(Halves::Rows).to_vec(), &[2, 4, 3]),
         (halves(Halves::AlternateRows).to_vec(), &[2, 4, 3]),
@@ -197,8 +203,45 @@ fn every_change_is_undone_by_its_inverse() {
             assert!(alone.unwrap_err().to_string().contains("the other half of it is missing"), "{lists:?}");
         }
     }
+    let heads = Reshaped::input(0, &[6, 4]);
+    let repeated = change::to_gguf(&[Change::RepeatedFirstHead], heads, &config, None).unwrap();
+    assert_eq!(decoded(&repeated.tree, 24, 1, 1)[..8], [0.0, 2.0, 1.0, 3.0, 0.0, 2.0, 1.0, 3.0]);
+    let lost = change::to_checkpoint(vec![(&[Change::RepeatedFirstHead], repeated)], &config).unwrap_err();
+    assert!(lost.to_string().contains("other heads are not in the file"), "{lost}");
     let experts = change::stacked((0..3).map(Tree::Tensor).collect(), &[4, 6]);
     assert_eq!(experts.shape, [3, 4, 6]);
     let last = change::unstacked(experts, 2);
     assert_eq!((decoded(&last.tree, 24, 1, 1)[0], last.shape), (2000.0, vec![4, 6]));
+}
+
+#[test]
+fn embeddings_are_padded_with_rows_of_zeros() {
+    let config = serde_json::json!({"vocab_size": 8});
+    let config = Config::new(config.as_object().unwrap(), &[]).unwrap();
+    let embedding = Reshaped::input(0, &[6, 4]);
+    let padded = change::to_gguf(&[Change::PaddedToVocabulary], embedding, &config, None).unwrap();
+    let wanted: Vec<f32> = (0..24u8).map(f32::from).chain([0.0; 8]).collect();
+    assert_eq!((padded.shape, decoded(&padded.tree, 24, 1, 1)), (vec![8, 4], wanted));
+}
+
+/// Changes by measured values: numbers of tensors that are read first.
+#[test]
+fn measured_values_are_applied_and_needed() {
+    let mut config = Config::new(&serde_json::Map::new(), &[]).unwrap();
+    let read = [((None, "mean"), vec![0.5]), ((None, "norms"), vec![1.0, 2.0, 4.0, 8.0]), ((None, "least"), vec![0.0])];
+    config.measured = Measured::new(read.into());
+    let applied = |change| {
+        let list: &'static [Change] = vec![change].leak();
+        let changed = change::to_gguf(list, Reshaped::input(0, &[6, 4]), &config, None)?;
+        Ok::<_, AnamnesisError>(decoded(&changed.tree, 24, 1, 1))
+    };
+    assert_eq!(applied(Change::MinusMean("mean")).unwrap()[..3], [-0.5, 0.5, 1.5]);
+    let quotients = applied(Change::OverColumnNorms("norms")).unwrap();
+    assert_eq!(quotients[4], 4.0 / (1.0 + 1e-7));
+    assert_eq!(quotients[7], 7.0 / (8.0 + 1e-7));
+    assert_eq!(applied(Change::Ternary("mean")).unwrap()[..3], [0.0, 0.5, 0.5]);
+    // The mean magnitude is at least 1e-5.
+    assert_eq!(applied(Change::Ternary("least")).unwrap()[1], 1.0 / (1.0 / 1e-5));
+    let error = applied(Change::MinusMean("other")).unwrap_err();
+    assert!(error.to_string().contains("the values of \"other\" were not read"), "{error}");
 }

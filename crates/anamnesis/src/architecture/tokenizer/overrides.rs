@@ -49,6 +49,12 @@ pub(super) fn write(
     if let Some(template) = overrides.chat_template {
         metadata.text("tokenizer.chat_template", template);
     }
+    if let Some(template) = overrides.default_template {
+        match sources.files.read("chat_template.jinja")? {
+            Some(own) => metadata.text("tokenizer.chat_template", String::from_utf8_lossy(&own)),
+            None => metadata.text("tokenizer.chat_template", template),
+        }
+    }
     let prefix = sources.settings.get("add_prefix_space").and_then(Value::as_bool);
     if let Some(prefix) = prefix.filter(|_| overrides.space_prefix) {
         metadata.truth("tokenizer.ggml.add_space_prefix", prefix);

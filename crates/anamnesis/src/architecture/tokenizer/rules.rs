@@ -59,6 +59,8 @@ pub(crate) struct TokenOverrides {
     pub config_ids: &'static [(&'static str, &'static str)],
     pub flags: &'static [(&'static str, bool)],
     pub chat_template: Option<&'static str>,
+    /// The chat template of models without one in a file of its own, whatever their settings have.
+    pub default_template: Option<&'static str>,
     /// Whether `add_prefix_space` of `tokenizer_config.json` is written last.
     pub space_prefix: bool,
     /// Whether the first of several `eos_token_id`s of `generation_config.json` ends a turn.
@@ -74,6 +76,7 @@ pub(crate) const NO_OVERRIDES: TokenOverrides = TokenOverrides {
     config_ids: &[],
     flags: &[],
     chat_template: None,
+    default_template: None,
     space_prefix: false,
     end_of_turn: false,
     other_end: false,
@@ -101,7 +104,6 @@ pub(crate) enum VocabularyKind {
     /// SentencePiece in `tokenizer.json` with its merges.
     Gemma4,
     /// None.
-    #[expect(dead_code, reason = "no architecture of the table has it yet")]
     None,
 }
 

@@ -36,6 +36,7 @@ impl Model<'_> {
         let input = ClaimedCatalog::of(self.checkpoint);
         let selected = input.select(&Selection::new(), None)?.by_file_and_name(input.catalog);
         let mut config = self.architecture.config(&self.raw)?;
+        config.measured = self.measured(&selected, config.layers().unwrap_or(0))?;
         if self.architecture.cuts_to_vocabulary() {
             let files = Directory::new(&self.directory, &self.checkpoint.limits);
             config.vocabulary = keys::tokens(&self.vocabulary(&files, &config, &ConvertOptions::new())?);

@@ -6,6 +6,7 @@ mod blocks;
 mod compared;
 mod input_scales;
 mod keys;
+mod measure;
 mod restored;
 
 use std::collections::BTreeSet;
@@ -182,6 +183,7 @@ impl Model<'_> {
         if is_whole {
             self.architecture.check_vocabulary(&named, &config)?;
         }
+        config.measured = self.measured(&selected, config.layers().unwrap_or(0))?;
         let vocabulary = self.vocabulary(&files, &config, options)?;
         config.vocabulary = keys::tokens(&vocabulary);
         let mapping = self.architecture.map(&named, &config, is_whole)?;

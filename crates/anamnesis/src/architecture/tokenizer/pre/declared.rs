@@ -80,14 +80,18 @@ impl PreTokenizer {
         Some(match name {
             "llama3" | "llama-v3" | "llama-bpe" | "smaug-bpe" | "dbrx" | "glm4" | "chatglm-bpe" | "falcon-h1"
             | "falcon3" | "pixtral" | "lfm2" => Self::Llama3,
-            "qwen2" | "deepseek-r1-qwen" | "megrez" | "stablelm2" => Self::Qwen2,
-            "gpt-2" | "phi-2" | "olmo" | "mpt" | "default" => Self::Gpt2,
-            "starcoder" | "refact" | "command-r" | "smollm" | "codeshell" => Self::Digits,
-            "deepseek-v3" | "joyai-llm" | "hunyuan-dense" => Self::DeepSeek3,
+            "qwen2" | "deepseek-r1-qwen" | "megrez" | "stablelm2" | "hunyuan" | "solar-open" | "grok-2" | "kormo"
+            | "exaone4" => Self::Qwen2,
+            "gpt-2" | "phi-2" | "olmo" | "mpt" | "default" | "jais" | "trillion" => Self::Gpt2,
+            "starcoder" | "refact" | "command-r" | "smollm" | "codeshell" | "exaone" | "minerva-7b" | "mellum"
+            | "mellum2" => Self::Digits,
+            "deepseek-v3" | "joyai-llm" | "hunyuan-dense" | "hy_v4" => Self::DeepSeek3,
             "deepseek-coder" => Self::DeepSeekCoder,
-            "gpt-4o" | "llama4" | "kanana2" => Self::Gpt4o,
+            "gpt-4o" | "llama4" | "kanana2" | "minimax-m2" | "talkie" => Self::Gpt4o,
             "tekken" => Self::Tekken,
             "falcon" => Self::Falcon,
+            "bailingmoe2" => Self::Declared("bailingmoe"),
+            "tiny_aya" => Self::Declared("cohere2moe"),
             _ => return None,
         })
     }
