@@ -14,7 +14,7 @@ import json
 import os
 from pathlib import Path
 
-from common import write_case
+from common import write_case, write_tensors
 from safetensors.torch import load_file
 
 COLLECTED = Path(os.environ["COLLECTED"])
@@ -33,3 +33,14 @@ for family, cases in CASES.items():
         expected = {name.removesuffix(suffix): values for name, values in decoded.items() if name.endswith(suffix)}
         document = json.loads(Path(f"{stem}.config.json").read_text())
         write_case(family, case, load_file(f"{stem}.safetensors"), expected, document=document)
+
+# The weights of EETQ's cases before they were quantised, each with its stored tensors.
+for case in ("int8", "int8_qweight"):
+    stored = load_file(COLLECTED / "eetq" / f"{case}.safetensors")
+    for number, (name, source) in enumerate(load_file(COLLECTED / "eetq" / f"{case}.source.safetensors").items()):
+        module = name.removesuffix(".weight")
+        parts = {part: stored[f"{module}.{part}"] for part in ("weight", "qweight", "weight_scales") if f"{module}.{part}" in stored}
+        # EETQ's own files have another name for the codes.
+        tensors = {f"{module}.{part.replace('qweight', 'weight')}": tensor for part, tensor in parts.items()}
+        tensors["source"] = source
+        write_tensors("encode", f"eetq@{case}_{number}", tensors, {"format": "pt", "target": "eetq", "layer": name})

@@ -39,6 +39,7 @@ fn code(goal: Goal, value: f32, scale: f32, offset: f32) -> u8 {
         Goal::E2m1 | Goal::E2m1KeepsZero | Goal::E2m1TiesToZero | Goal::E2m1SignedZero => value / scale,
         Goal::Integer { ratio, .. } => match ratio {
             Ratio::Quotient(step) => rounded(step, value / scale),
+            Ratio::QuotientAway => (value / scale).round(),
             Ratio::QuotientPlus(step) => rounded(step, rounded(step, value / scale) + offset),
             Ratio::Difference => (value - offset) / scale,
             Ratio::ProductPlus => value * scale + offset,
@@ -79,7 +80,8 @@ fn goals() -> Vec<Goal> {
     for factor in rounded.chain([Factor::Times]) {
         goals.extend([Goal::E4m3(factor), Goal::E5m2(factor)]);
     }
-    let mut ratios = vec![Ratio::Difference, Ratio::ProductPlus, Ratio::RoundedPlusF16, Ratio::RoundedPlusF32];
+    let mut ratios =
+        vec![Ratio::QuotientAway, Ratio::Difference, Ratio::ProductPlus, Ratio::RoundedPlusF16, Ratio::RoundedPlusF32];
     for step in STEPS {
         ratios.extend([Ratio::Quotient(step), Ratio::QuotientPlus(step)]);
     }

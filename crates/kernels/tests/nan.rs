@@ -211,6 +211,7 @@ fn codes_of_nan_do_not_depend_on_the_level() {
     }
     goals.extend([
         whole(Ratio::Quotient(Step::F32)),
+        whole(Ratio::QuotientAway),
         whole(Ratio::QuotientPlus(Step::Bf16)),
         whole(Ratio::ProductPlus),
         whole(Ratio::Difference),

@@ -45,7 +45,7 @@ static ALL: [&dyn Scheme; 26] = [
 ];
 
 /// The encodings that a model can be quantised to, in the order in which they are listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 12] = [
+pub(crate) static ENCODINGS: [&[Encoding]; 13] = [
     &bnb::ENCODINGS,
     &fp8::ENCODINGS,
     &compressed_tensors::ENCODINGS,
@@ -55,6 +55,7 @@ pub(crate) static ENCODINGS: [&[Encoding]; 12] = [
     &gptq::ENCODINGS,
     &awq::ENCODINGS,
     &quanto::ENCODINGS,
+    &eetq::ENCODINGS,
     &hqq::ENCODINGS,
     &mxfp4::ENCODINGS,
     &ggml::ENCODINGS,

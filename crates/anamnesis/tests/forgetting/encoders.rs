@@ -181,8 +181,12 @@ fn rows_that_do_not_divide_are_refused_by_name_before_anything_is_written() {
             Err(error) => panic!("{target}: {error}"),
             // One scale per row or tensor, blocks that may overhang, or not quantised.
             Ok((_, stats)) => {
-                let leaves = target.name() == "fp8" || target.name().starts_with("mlx-");
-                assert_eq!(stats.quantized, if !leaves { 2 } else { usize::from(target.name() != "fp8") }, "{target}");
+                let quantised = match target.name() {
+                    "fp8" | "eetq" => 0,
+                    name if name.starts_with("mlx-") => 1,
+                    _ => 2,
+                };
+                assert_eq!(stats.quantized, quantised, "{target}");
             }
         }
         let kept = options.with_kept("a.weight").unwrap();

@@ -13,8 +13,8 @@ const SHAPE: [usize; 2] = [128, 256];
 const REASONS: [(&str, &str); 5] = [
     (
         "w8a8 w8a16 w4a16 w3a16 w2a16 gptq-2bit gptq-3bit gptq-4bit gptq-8bit gptq-2bit-v2 gptq-3bit-v2 gptq-4bit-v2 \
-         gptq-8bit-v2",
-        "scales are the largest magnitude over half of all codes, which a positive one does not reach: 127.5 and not 127",
+         gptq-8bit-v2 eetq",
+        "scales are the largest magnitude over half of all codes, which a positive one does not reach: 127.5 or 128 and not 127",
     ),
     (
         "w8a16-asym w4a16-asym nvfp4 comfy-nvfp4 comfy-fp8-row hqq-1bit hqq-2bit hqq-4bit hqq-8bit",

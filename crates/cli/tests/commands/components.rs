@@ -144,7 +144,7 @@ fn inspect_shows_every_component() {
     }
     let document = folder.amn(&format!("inspect {NAME} --json")).json();
     assert_eq!(document["components"].as_array().unwrap().len(), 4);
-    assert_eq!(document["parameters"], 6 * 130 * 7 + 16 + 8 + 32 * 16);
+    assert_eq!(document["parameters"]["total"], 6 * 130 * 7 + 16 + 8 + 32 * 16);
     // A component is a model like any other.
     assert!(folder.amn(&format!("inspect {NAME}/transformer")).ok().contains("FP8"));
 }

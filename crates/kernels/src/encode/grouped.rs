@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Factor::Divided`], [`Ratio::Quotient`] | `value / scale` | compressed-tensors, ModelOpt, quanto |
 //! | [`Factor::Times`], [`Factor::TimesRounded`] | `value * scale` | transformers' FP8, ModelOpt's MXFP8, ComfyUI's FP8 |
+//! | [`Ratio::QuotientAway`] | `value / scale`, ties away from zero | EETQ |
 //! | [`Ratio::QuotientPlus`] | `value / scale + offset` | compressed-tensors with zero points |
 //! | [`Ratio::ProductPlus`] | `value * scale + offset` | HQQ |
 //! | [`Ratio::Difference`] | `(value - offset) / scale` | MLX |
@@ -13,7 +14,9 @@
 //! rounded to the nearest code, ties to even unless the [`Goal`] differs. A [`Goal`] exists only for arithmetic that
 //! some library uses, because each is compiled for every CPU level.
 
-use super::ratio::{Difference, InBf16, InF16, Operation, Plus, Product, Quotient, RoundTo, RoundedPlus, Unrounded};
+use super::ratio::{
+    Difference, InBf16, InF16, Operation, Plus, Product, Quotient, QuotientAway, RoundTo, RoundedPlus, Unrounded,
+};
 use super::target::{Target, ToE2m1, ToE2m1KeepsZero, ToE2m1SignedZero, ToE2m1TiesToZero, ToE4m3, ToE5m2, ToInteger};
 use crate::base::GROUP;
 use crate::base::group::pad;
@@ -37,6 +40,8 @@ pub enum Factor {
 pub enum Ratio {
     /// `value / scale`.
     Quotient(Step),
+    /// `value / scale` in `f32`, with ties away from zero.
+    QuotientAway,
     /// `value / scale + offset`, in two steps.
     QuotientPlus(Step),
     /// `value * scale + offset`, in `f32`, in two steps.
@@ -125,6 +130,7 @@ pub fn group_codes(
                 Ratio::Quotient(Step::F32) => run!(Quotient, Unrounded, integer),
                 Ratio::Quotient(Step::Bf16) => run!(Quotient, InBf16, integer),
                 Ratio::Quotient(Step::F16) => run!(Quotient, InF16, integer),
+                Ratio::QuotientAway => run!(QuotientAway, Unrounded, integer),
                 Ratio::QuotientPlus(Step::F32) => run!(Plus<Quotient>, Unrounded, integer),
                 Ratio::QuotientPlus(Step::Bf16) => run!(Plus<Quotient>, InBf16, integer),
                 Ratio::QuotientPlus(Step::F16) => run!(Plus<Quotient>, InF16, integer),

@@ -30,6 +30,24 @@ impl Operation for Quotient {
     }
 }
 
+/// The quotient, rounded with ties away from zero.
+#[derive(Clone, Copy)]
+pub(super) struct QuotientAway;
+
+impl Operation for QuotientAway {
+    const HAS_SECOND: bool = true;
+
+    #[inline(always)]
+    fn first(value: f32, scale: f32, _offset: f32) -> f32 {
+        value / scale
+    }
+
+    #[inline(always)]
+    fn second(value: f32, _scale: f32, _offset: f32) -> f32 {
+        value.round()
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Product;
 

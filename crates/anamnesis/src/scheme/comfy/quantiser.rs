@@ -16,7 +16,7 @@ use crate::scheme::grouped::{
 };
 use crate::scheme::model_class::Layer;
 use crate::scheme::quantise::{
-    Candidate, Decision, Encoding, KEPT_BY_DEFAULT, Keeping, Quantiser, Task, encode, plan_layers,
+    Candidate, Decision, Encoding, KEPT_FOR_DIFFUSION, Keeping, Quantiser, Task, encode, plan_layers,
 };
 
 /// The encodings of this scheme.
@@ -88,7 +88,7 @@ impl Kind {
 impl Quantiser for Kind {
     fn plan(&self, task: &Task<'_>) -> Result<Vec<Decision>> {
         task.options.check_unused(self.name())?;
-        plan_layers(task, self.name(), &KEPT_BY_DEFAULT, self.group().unwrap_or(1), |tensor| match self {
+        plan_layers(task, self.name(), &KEPT_FOR_DIFFUSION, self.group().unwrap_or(1), |tensor| match self {
             Self::Nvfp4 | Self::Mxfp8 => encode(tiled(*self, tensor)),
             _ => encode(weight(*self, tensor)),
         })

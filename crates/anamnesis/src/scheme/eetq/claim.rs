@@ -6,19 +6,19 @@ use super::order::Interleaved;
 use crate::catalog::{Dtype, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{About, Blocks, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
-use crate::scheme::coder::{Arrangement, Coding, Grid, PartOrigin, Recipe, RestoredParts, ScaleType};
+use crate::scheme::coder::{Arrangement, Coding, Grid, PartOrigin, Recipe, RestoredParts, ScaleType, TileDecoder};
 use crate::scheme::grouped::{Arithmetic, Grouped, Layout, Meaning, Offsets, Scales};
 
 /// The EETQ scheme.
 pub(crate) struct Eetq;
 
 const NAME: &str = "EETQ";
-const METHOD: &str = "eetq";
+pub(super) const METHOD: &str = "eetq";
 const SCALES: &str = ".weight_scales";
 /// The names of the codes in checkpoints of transformers, and in EETQ's own.
 const CODES: [&str; 2] = [".weight", ".qweight"];
 /// Inputs and outputs are multiples of this.
-const TILE: u64 = 64;
+pub(super) const TILE: u64 = 64;
 
 impl Scheme for Eetq {
     fn about(&self) -> About {
@@ -88,17 +88,6 @@ fn weight(claims: &Claims<'_>, module: &str, codes: TensorId, scales: Option<Ten
     if output != codes_tensor.name {
         claims.check_output(&output)?;
     }
-    let grouped = Grouped {
-        layout: Layout::bytes(8, inputs),
-        meaning: Meaning::Signed,
-        grid: Grid::new(outputs, inputs, 1, inputs, Arrangement::Row),
-        scales: Scales { kind: ScaleType::F16, global: None },
-        offsets: Offsets::None,
-        is_indexed: false,
-        arithmetic: Arithmetic::default(),
-        description: "EETQ 8-bit, one scale per output".to_owned(),
-    };
-    let parts = vec![PartOrigin::Restored(Arc::new(Interleaved { inputs })), PartOrigin::Stored(1)];
     Ok(Weight {
         name: output,
         shape: vec![outputs as usize, inputs as usize],
@@ -113,6 +102,22 @@ fn weight(claims: &Claims<'_>, module: &str, codes: TensorId, scales: Option<Ten
             ..Coding::default()
         },
         parts: vec![codes, scale_id],
-        recipe: Recipe::Ready(Arc::new(RestoredParts::around(Arc::new(grouped), parts))),
+        recipe: Recipe::Ready(decoder(outputs, inputs)),
     })
+}
+
+/// The decoder of codes in EETQ's order.
+pub(super) fn decoder(outputs: u64, inputs: u64) -> Arc<dyn TileDecoder> {
+    let grouped = Grouped {
+        layout: Layout::bytes(8, inputs),
+        meaning: Meaning::Signed,
+        grid: Grid::new(outputs, inputs, 1, inputs, Arrangement::Row),
+        scales: Scales { kind: ScaleType::F16, global: None },
+        offsets: Offsets::None,
+        is_indexed: false,
+        arithmetic: Arithmetic::default(),
+        description: "EETQ 8-bit, one scale per output".to_owned(),
+    };
+    let parts = vec![PartOrigin::Restored(Arc::new(Interleaved { inputs })), PartOrigin::Stored(1)];
+    Arc::new(RestoredParts::around(Arc::new(grouped), parts))
 }

@@ -5,9 +5,13 @@
 //! | `X.weight`, or `X.qweight` in EETQ's own files | I8 `[in, out]` | the codes, in the order of [`order`] |
 //! | `X.weight_scales` | F16 `[out]` | |
 //!
-//! `value = code * scale`, and the weight is transposed to `[out, in]`.
+//! `value = code * scale`, and the weight is transposed to `[out, in]`. To quantise, a row is divided by its largest
+//! magnitude / 128.
 
 mod claim;
+mod encoder;
 mod order;
+mod quantiser;
 
 pub(crate) use claim::Eetq;
+pub(crate) use quantiser::ENCODINGS;

@@ -29,6 +29,32 @@ impl Interleaved {
     }
 }
 
+impl Interleaved {
+    /// Stores the codes of whole pairs of outputs, row by row, in their order.
+    pub(super) fn store(&self, rows: &[u8], stored: &mut [u8]) -> Result<()> {
+        let (runs, rest) = rows.as_chunks::<RUN>();
+        if !rest.is_empty() || rows.len() != stored.len() {
+            return Err(mishandled("a range that cuts a run"));
+        }
+        for (run, at) in runs.iter().zip((0..).step_by(RUN)) {
+            let place = self.place(at) as usize;
+            let out = stored.get_mut(place..).and_then(<[u8]>::first_chunk_mut::<RUN>);
+            let out = out.ok_or_else(|| mishandled("half of a pair of outputs"))?;
+            for (code, place) in run.iter().zip(PLACES) {
+                out[place] = code ^ 0x80;
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of the run of 16 codes that begins at this one of all rows.
+    const fn place(&self, at: u64) -> u64 {
+        let (output, input) = (at / self.inputs, at % self.inputs);
+        let pair = output / 2 * 2 * self.inputs;
+        pair + input / LONG_RUN * 2 * LONG_RUN + output % 2 * LONG_RUN + input % LONG_RUN
+    }
+}
+
 impl Restore for Interleaved {
     fn windows(&self, plain: &Range<u64>, windows: &mut Vec<Window>) {
         let pairs = self.pairs(plain);
@@ -43,10 +69,7 @@ impl Restore for Interleaved {
             return Err(mishandled("a range that cuts a run"));
         }
         for (out, at) in runs.iter_mut().zip((plain.start..).step_by(RUN)) {
-            let (output, input) = (at / self.inputs, at % self.inputs);
-            let pair = output / 2 * 2 * self.inputs - first;
-            let place = pair + input / LONG_RUN * 2 * LONG_RUN + output % 2 * LONG_RUN + input % LONG_RUN;
-            let run = stored.get(place as usize..).and_then(<[u8]>::first_chunk::<RUN>);
+            let run = stored.get((self.place(at) - first) as usize..).and_then(<[u8]>::first_chunk::<RUN>);
             let run = run.ok_or_else(|| mishandled("too few codes"))?;
             *out = PLACES.map(|place| run[place] ^ 0x80);
         }
@@ -57,6 +80,18 @@ impl Restore for Interleaved {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stored_codes_are_restored() {
+        let order = Interleaved { inputs: 128 };
+        let rows: Vec<u8> = (0..512u32).map(|at| (at * 7 + at / 128) as u8).collect();
+        let (mut stored, mut restored) = (vec![0; 512], vec![0; 512]);
+        order.store(&rows, &mut stored).unwrap();
+        assert_ne!(stored, rows);
+        order.restore(&(0..512), &[&stored], &mut restored, &mut Context::default()).unwrap();
+        assert_eq!(restored, rows);
+        assert!(order.store(&rows[..128], &mut stored[..128]).is_err(), "half of a pair");
+    }
 
     #[test]
     fn the_places_undo_the_order_of_the_inputs_and_the_exchange_of_bytes() {

@@ -30,6 +30,42 @@ const TOWERS: [&str; 12] = [
     "merger",
 ];
 
+/// Name components of the layers of diffusion models before, after and beside their blocks, which ComfyUI's converters keep:
+/// those of FLUX.2, Chroma and its relatives, Wan, HunyuanVideo, Qwen-Image, Z-Image, Anima and LTX-2.
+const CONDITIONING: [&str; 27] = [
+    "img_in",
+    "txt_in",
+    "time_in",
+    "guidance_in",
+    "vision_in",
+    "final_layer",
+    "norm_out",
+    "double_stream_modulation_img",
+    "double_stream_modulation_txt",
+    "single_stream_modulation",
+    "distilled_guidance_layer",
+    "nerf_blocks",
+    "nerf_final_layer_conv",
+    "img_in_patch",
+    "time_projection",
+    "face_adapter",
+    "face_encoder",
+    "audio_injector",
+    "casual_audio_encoder",
+    "cond_encoder",
+    "frame_packer",
+    "control_adapter",
+    "motion_encoder",
+    "clip_text_pooled_proj",
+    "llm_adapter",
+    "patchify_proj",
+    "multi_modal_projector",
+];
+/// The same of LTX-2, as the end of a component.
+const CONDITIONING_END: &str = "adaln_single";
+/// Output layers of diffusion models that have their names inside blocks too, where a number precedes them.
+const OUTPUT_LAYERS: [&str; 3] = ["proj_out", "head.head", "audio_proj_out"];
+
 /// Prefixes of the name components of adapters: LoRA and DoRA of PEFT, diffusers and others, LoHa, LoKr, OFT, IA3,
 /// VeRA.
 const ADAPTERS: [&str; 12] = [
@@ -56,6 +92,9 @@ pub(crate) const KEPT_BY_BNB: [Keeping; 5] =
 /// sensitive.
 pub(crate) const KEPT_FOR_SERVING: [Keeping; 6] =
     [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer, Keeping::Router, Keeping::Tower];
+/// The matrices that ComfyUI's converters keep.
+pub(crate) const KEPT_FOR_DIFFUSION: [Keeping; 5] =
+    [Keeping::Embedding, Keeping::Head, Keeping::Norm, Keeping::NotALayer, Keeping::Conditioning];
 /// The matrices that are kept even by schemes that quantise embeddings and heads.
 pub(crate) const KEPT_ALWAYS: [Keeping; 2] = [Keeping::Norm, Keeping::NotALayer];
 
@@ -108,10 +147,20 @@ fn by_name(name: &str, keeps: &[Keeping]) -> Result<(), Keeping> {
         Keeping::Norm => is_norm(last),
         Keeping::NotALayer => is_bias(last) || STATES.contains(&last),
         Keeping::Router => module.split('.').any(|part| ROUTERS.contains(&part)),
+        Keeping::Conditioning => is_conditioning(module),
         Keeping::Tower => module.split('.').any(|part| TOWERS.contains(&part)),
         _ => false,
     };
     keeps.iter().find(is).map_or(Ok(()), |keeping| Err(*keeping))
+}
+
+/// Whether a module is outside of the blocks of a diffusion model.
+fn is_conditioning(module: &str) -> bool {
+    let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let ends_in = |name: &str| module == name || module.strip_suffix(name).is_some_and(|start| start.ends_with('.'));
+    let is_named = |part: &str| CONDITIONING.contains(&part) || part.ends_with(CONDITIONING_END);
+    module.split('.').any(is_named)
+        || (OUTPUT_LAYERS.iter().any(|name| ends_in(name)) && !module.split('.').any(is_number))
 }
 
 /// Whether BitsAndBytes keeps a matrix because of its name.
@@ -175,6 +224,38 @@ mod tests {
         ];
         for (name, wanted) in cases {
             assert_eq!(by_name(name, &KEPT_BY_DEFAULT), wanted, "{name}");
+        }
+    }
+
+    #[test]
+    fn layers_outside_of_the_blocks_of_a_diffusion_model_are_kept() {
+        let kept = Err(Keeping::Conditioning);
+        let cases = [
+            ("double_blocks.0.img_attn.qkv.weight", Ok(())),
+            ("model.diffusion_model.single_blocks.3.linear1.weight", Ok(())),
+            ("transformer_blocks.0.attn.to_q.weight", Ok(())),
+            ("single_transformer_blocks.0.proj_out.weight", Ok(())),
+            ("blocks.0.self_attn.q.weight", Ok(())),
+            ("layers.0.feed_forward.w1.weight", Ok(())),
+            ("img_in.weight", kept),
+            ("model.diffusion_model.txt_in.weight", kept),
+            ("time_in.in_layer.weight", kept),
+            ("guidance_in.out_layer.weight", kept),
+            ("final_layer.linear.weight", kept),
+            ("double_stream_modulation_img.lin.weight", kept),
+            ("distilled_guidance_layer.layers.0.in_layer.weight", kept),
+            ("time_projection.1.weight", kept),
+            ("head.head.weight", kept),
+            ("model.diffusion_model.proj_out.weight", kept),
+            ("audio_adaln_single.linear.weight", kept),
+            ("patchify_proj.weight", kept),
+            ("x_embedder.weight", Err(Keeping::Embedding)),
+            ("time_text_embed.timestep_embedder.linear_1.weight", Err(Keeping::Embedding)),
+            ("text_embedding.0.weight", Err(Keeping::Embedding)),
+            ("norm_out.linear.weight", kept),
+        ];
+        for (name, wanted) in cases {
+            assert_eq!(by_name(name, &KEPT_FOR_DIFFUSION), wanted, "{name}");
         }
     }
 }

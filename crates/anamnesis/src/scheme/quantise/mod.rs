@@ -15,6 +15,6 @@ pub(crate) use fused::{BY_LLM_COMPRESSOR, BY_MODELOPT, encode_fused};
 pub use group_options::{GroupOptions, GroupSize};
 pub use importance::{Importance, InputWeights};
 pub(crate) use layers::{encode, plan_layers};
-pub(crate) use linear::{KEPT_ALWAYS, KEPT_BY_BNB, KEPT_BY_DEFAULT, KEPT_FOR_SERVING};
+pub(crate) use linear::{KEPT_ALWAYS, KEPT_BY_BNB, KEPT_BY_DEFAULT, KEPT_FOR_DIFFUSION, KEPT_FOR_SERVING};
 pub(crate) use quantiser::{Candidate, Decision, Encoding, Override, Packing, QuantisedModel, Quantiser, Task};
 pub use quantiser::{Keeping, QuantiseOptions};

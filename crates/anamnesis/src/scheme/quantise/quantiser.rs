@@ -388,6 +388,8 @@ pub enum Keeping {
     Router,
     /// It belongs to a vision or audio encoder in front of the language model.
     Tower,
+    /// It is an input, output or conditioning layer of a diffusion model.
+    Conditioning,
     /// It belongs to an adapter, such as LoRA.
     Adapter,
     /// Its rows do not divide into blocks of the target type, and the target's own library keeps such weights.
@@ -416,6 +418,7 @@ impl Keeping {
             Self::NotALayer => "not the weight of a layer",
             Self::Router => "a router",
             Self::Tower => "not of the language model",
+            Self::Conditioning => "an input, output or conditioning layer",
             Self::Adapter => "of an adapter",
             Self::Indivisible => "not divided by the blocks",
             Self::Transposed => "a Conv1D, which is stored transposed",

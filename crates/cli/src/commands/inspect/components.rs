@@ -77,7 +77,7 @@ pub(super) fn run(
         "to": target.to_string(),
         "bytes": stored,
         "decoded_bytes": decoded,
-        "parameters": parameters,
+        "parameters": { "total": parameters },
         "components": Value::from(documents),
     });
     printer.document("inspect", document)
