@@ -29,7 +29,7 @@ pub(super) enum Source {
 pub(super) fn factored(tree: &Tree, sources: &[Source]) -> Result<Source> {
     match tree {
         Tree::Tensor(index) => sources.get(*index).cloned().ok_or_else(|| no_form("an unknown tensor")),
-        Tree::Constant(_) => Err(no_form("derived values")),
+        Tree::Constant(_) | Tree::Zeros(_) => Err(no_form("derived values")),
         Tree::Stacked(trees) => concatenated(trees, sources),
         Tree::Interleaved(trees) => {
             let each: Vec<u64> = trees.iter().map(|(_, each)| *each).collect();
