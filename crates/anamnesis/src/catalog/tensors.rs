@@ -1,9 +1,10 @@
 //! The catalog: the stored tensors of a checkpoint, sorted by name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::dtype::elements;
-use super::{Dtype, Facts, MetadataValue, Note};
+use super::{Dtype, Facts, MetadataValue, Note, Operation};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// A byte range of one of the checkpoint's files.
@@ -134,6 +135,12 @@ pub(crate) struct Catalog {
     pub(crate) types_are_final: bool,
     /// Whether the file contains arbitrary arrays, so that integers do not indicate packed weights.
     pub(crate) holds_plain_arrays: bool,
+    /// Other files that the tensors are read from.
+    pub(crate) more_files: Vec<PathBuf>,
+    /// The names of tensors whose floats of fewer than eight bits are presented as F32.
+    pub(crate) widened: Vec<String>,
+    /// The operations that read the tensors; `None` if the file has no graph.
+    pub(crate) operations: Option<Vec<Operation>>,
     /// Facts about the file other than its tensors.
     pub(crate) facts: Option<Facts>,
     /// Notes on how the file was read, for example on omitted values.
@@ -175,10 +182,14 @@ impl Catalog {
         let mut tensors = Vec::with_capacity(catalogs.iter().map(Self::len).sum());
         let mut metadata: Option<Metadata> = None;
         let (mut facts, mut notes, mut unreadable, mut unread_metadata) = (None, Vec::new(), Vec::new(), 0);
+        let (mut operations, mut widened, mut more_files) = (None, Vec::new(), Vec::new());
         let types_are_final = catalogs.iter().all(|catalog| catalog.types_are_final);
         for catalog in catalogs {
             tensors.extend(catalog.tensors);
             facts = facts.or(catalog.facts);
+            operations = operations.or(catalog.operations);
+            widened.extend(catalog.widened);
+            more_files.extend(catalog.more_files);
             notes.extend(catalog.notes);
             unreadable.extend(catalog.unreadable);
             unread_metadata += catalog.unread_metadata;
@@ -197,7 +208,17 @@ impl Catalog {
             return Err(AnamnesisError::parse(format!("tensor {name} is in {a_file} and again in {b_file}")));
         }
         let catalog = Self::new(tensors, metadata)?;
-        Ok(Self { types_are_final, facts, notes, unreadable, unread_metadata, ..catalog })
+        Ok(Self {
+            types_are_final,
+            operations,
+            widened,
+            more_files,
+            facts,
+            notes,
+            unreadable,
+            unread_metadata,
+            ..catalog
+        })
     }
 
     /// Keeps the tensors for which `keep` returns true.

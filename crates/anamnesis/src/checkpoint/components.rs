@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::files::{is_file, metadata, read_sidecar};
-use super::inside::file_inside;
 use super::locate::{file_names, resolve};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::file_inside;
 
 /// The file that lists the components.
 pub(crate) const MODEL_INDEX: &str = "model_index.json";

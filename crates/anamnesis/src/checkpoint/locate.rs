@@ -4,10 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use super::index::Index;
-use super::names::{INDEX_END, INDEX_FILE, Numbered, TORCH_INDEX_FILE, is_named_as, one_model, several_models};
-use super::{Origin, files, hub, inside, ollama, torch};
+use super::names::{
+    CHUNKS_END, INDEX_END, INDEX_FILE, METADATA_FILE, Numbered, TORCH_INDEX_FILE, is_distributed_shard, is_named_as,
+    one_model, several_models,
+};
+use super::{Origin, distributed, files, hub, ollama, torch};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
+use crate::io::file_inside;
 
 /// The files of an input.
 #[derive(Debug)]
@@ -25,6 +29,13 @@ pub(super) struct Set {
     pub files: Vec<String>,
     /// The index that lists them, with its file name.
     pub index: Option<(String, Index)>,
+}
+
+impl Set {
+    /// Whether its files are shards of a distributed checkpoint, which have pieces of tensors.
+    pub(super) fn is_in_pieces(&self) -> bool {
+        self.files.len() > 1 && self.files.iter().all(|name| is_distributed_shard(name))
+    }
 }
 
 /// Whether `path` is the name of a model in a local store and not a file system path.
@@ -58,6 +69,12 @@ pub(super) fn locate(path: &Path) -> Result<Located> {
     if name.ends_with(INDEX_END) || name == TORCH_INDEX_FILE {
         return from_index(&parent, &name);
     }
+    if name == METADATA_FILE || name.ends_with(CHUNKS_END) {
+        return distributed::locate(&parent);
+    }
+    if is_distributed_shard(&name) {
+        return distributed::shards(&parent);
+    }
     if let Some(shard) = Numbered::parse(&name) {
         for index in [INDEX_FILE, TORCH_INDEX_FILE] {
             if !files::is_file(&parent.join(index))? {
@@ -87,7 +104,7 @@ fn from_index(directory: &Path, name: &str) -> Result<Located> {
     let index = Index::parse(&text, name)?;
     let files = index.files();
     for file in &files {
-        inside::file_inside(directory, file)?;
+        file_inside(directory, file)?;
     }
     if files.is_empty() {
         return Err(AnamnesisError::parse(format!("{name} names no file")));
@@ -97,6 +114,9 @@ fn from_index(directory: &Path, name: &str) -> Result<Located> {
 
 fn directory(directory: &Path) -> Result<Located> {
     let names = file_names(directory)?;
+    if names.iter().any(|name| name.ends_with(CHUNKS_END)) {
+        return distributed::locate(directory);
+    }
     if names.iter().any(|name| name == INDEX_FILE) {
         return from_index(directory, INDEX_FILE);
     }
@@ -108,6 +128,9 @@ fn directory(directory: &Path) -> Result<Located> {
     let set = |files: Vec<String>| Ok(Located::Set(Set { directory: directory.to_path_buf(), files, index: None }));
     if models.iter().any(|name| *name == "model.safetensors") {
         return set(vec!["model.safetensors".to_owned()]);
+    }
+    if models.iter().all(|name| is_distributed_shard(name)) && models.len() > 1 {
+        return distributed::shards(directory);
     }
     if models.is_empty()
         && let Some(files) = torch::files(directory, &names)?

@@ -2,11 +2,11 @@
 
 mod adapter;
 mod components;
+mod distributed;
 mod files;
 mod gptq_format;
 mod hub;
 mod index;
-mod inside;
 mod known;
 mod locate;
 mod markers;
@@ -43,7 +43,6 @@ pub use components::{Component, Components};
 pub(crate) use files::{
     MAX_CONFIG_BYTES, MAX_JSON_VALUES, check_json_values, is_file, metadata, read_bounded, read_existing, read_sidecar,
 };
-pub(crate) use inside::file_inside;
 pub(crate) use locate::{is_in_store, resolve};
 pub(crate) use markers::ENTRY as MARKERS;
 pub use memory_tensors::{MemoryTensor, MemoryTensors};
@@ -132,14 +131,17 @@ impl Checkpoint {
     pub fn open_file_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self> {
         let path = path.as_ref();
         let mut budget = Budget::new(&options.limits);
-        let (bytes, format, Opened { source, catalog }) = read_file(path, 0, &FilePool::new(1), options, &mut budget)?;
+        let (bytes, format, Opened { source, mut catalog }) =
+            read_file(path, 0, &FilePool::new(1), options, &mut budget)?;
+        parts::note_shard(&mut catalog, &path.file_name().unwrap_or_default().to_string_lossy());
         let alone = path.file_name().map(|name| name.to_string_lossy());
         let mut markers = Markers::default();
         markers::read(&catalog, &*source, &mut budget, &mut markers)?;
         let sidecars =
             Sidecars::read(path.parent().unwrap_or(Path::new("")), alone.as_deref(), &catalog, options, &mut budget)?;
         let sidecars = sidecars.with_markers(markers, &catalog);
-        let files = Files { sources: vec![source], paths: vec![path.to_path_buf()], catalog, bytes, format };
+        let paths = vec![path.to_path_buf()];
+        let files = Files { sources: vec![source], paths, catalog, bytes, format };
         Self::assemble(files, sidecars, None, Origin::File(path.to_path_buf()), options)
     }
 
@@ -148,23 +150,30 @@ impl Checkpoint {
         let pool = FilePool::new(MAX_OPEN_FILES);
         let (mut sources, mut paths, mut catalogs) = (Vec::new(), Vec::new(), Vec::new());
         let (mut format, mut bytes, mut markers) = (None, 0, Markers::default());
+        let is_in_pieces = set.is_in_pieces();
         for (file, name) in (0..).zip(&set.files) {
             let path = set.directory.join(name);
-            let (length, found, Opened { source, catalog }) = read_file(&path, file, &pool, options, &mut budget)?;
+            let (length, found, Opened { source, mut catalog }) = read_file(&path, file, &pool, options, &mut budget)?;
             bytes += length;
             if let Some(other) = format.replace(found).filter(|other| *other != found) {
                 let (this, other) = (found.about().file, other.about().file);
                 let why = format!("this is {this}, a file before it in the same set is {other}");
                 return Err(AnamnesisError::parse(why).in_file(&path));
             }
-            markers::read(&catalog, &*source, &mut budget, &mut markers).map_err(|error| error.in_file(&path))?;
+            if !is_in_pieces {
+                parts::note_shard(&mut catalog, name);
+                markers::read(&catalog, &*source, &mut budget, &mut markers).map_err(|error| error.in_file(&path))?;
+            }
             sources.push(source);
             paths.push(path);
             catalogs.push(catalog);
         }
         let format = format.ok_or_else(|| AnamnesisError::NoWeights { directory: set.directory.clone() })?;
         parts::check_set(&catalogs, &set.files)?;
-        let catalog = Catalog::merge(catalogs, &set.files)?;
+        let (sources, catalog) = match is_in_pieces {
+            true => distributed::assemble(sources, catalogs, &set.files, &mut budget)?,
+            false => (sources, Catalog::merge(catalogs, &set.files)?),
+        };
         let sidecars =
             Sidecars::read(&set.directory, None, &catalog, options, &mut budget)?.with_markers(markers, &catalog);
         let files = Files { sources, paths, catalog, bytes, format };
@@ -216,7 +225,7 @@ impl Checkpoint {
 
     fn read(source: Box<dyn Source>, origin: Origin, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let bytes = source.len();
-        let (format, Opened { source, mut catalog }) = container::open(source, 0, options, budget)?;
+        let (format, Opened { source, mut catalog, .. }) = container::open(source, 0, options, budget)?;
         parts::note_shard(&mut catalog, "");
         let mut markers = Markers::default();
         markers::read(&catalog, &*source, budget, &mut markers)?;
@@ -347,11 +356,17 @@ impl Checkpoint {
         names.zip(self.paths.iter().map(PathBuf::as_path))
     }
 
+    /// The names of files in its directory that the others refer to and that are read with them.
+    pub(crate) fn more_file_names(&self) -> impl Iterator<Item = &str> {
+        self.catalog.more_files.iter().filter_map(|path| path.file_name()?.to_str())
+    }
+
     /// The number of sidecars in a checkpoint's directory, without hidden files; 0 for a split GGUF file.
     pub(crate) fn sidecar_count(&self) -> Result<usize> {
         let Some(set) = self.set.as_ref().filter(|_| !self.format.parts_are_one_file()) else { return Ok(0) };
         let names = locate::file_names(&set.directory)?;
-        let weights: HashSet<&str> = set.files.iter().map(String::as_str).chain(self.index_name()).collect();
+        let weights = set.files.iter().map(String::as_str).chain(self.index_name());
+        let weights: HashSet<&str> = weights.chain(self.more_file_names()).collect();
         let is_weight = |name: &String| weights.contains(name.as_str());
         Ok(names.iter().filter(|name| !name.starts_with('.') && !is_weight(name)).count())
     }
@@ -552,12 +567,12 @@ fn read_file(
     budget: &mut Budget,
 ) -> Result<(u64, Format, Opened)> {
     let source = FileSource::open_in(pool, path)?;
-    let bytes = source.len();
+    let own_bytes = source.len();
     known::refuse(path, options)
         .and_then(|()| container::open(Box::new(source), file, options, budget))
-        .map(|(format, mut opened)| {
-            parts::note_shard(&mut opened.catalog, &path.file_name().unwrap_or_default().to_string_lossy());
-            (bytes, format, opened)
+        .map(|(format, opened)| {
+            let more = opened.catalog.more_files.iter().filter_map(|path| Some(std::fs::metadata(path).ok()?.len()));
+            (own_bytes.saturating_add(more.sum()), format, opened)
         })
         .map_err(|error| known::explain(error, path).in_file(path))
 }

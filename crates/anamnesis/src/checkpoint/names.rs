@@ -3,12 +3,17 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::inside;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::file_inside;
 
 /// The name of distributed checkpoints in messages.
 pub(super) const DISTRIBUTED: &str = "PyTorch distributed checkpoint";
+
+/// The file of a distributed checkpoint that describes the others.
+pub(super) const METADATA_FILE: &str = ".metadata";
+/// The suffix of the others.
+pub(super) const CHUNKS_END: &str = ".distcp";
 
 /// The default name of an index.
 pub(super) const INDEX_FILE: &str = "model.safetensors.index.json";
@@ -55,23 +60,25 @@ impl<'a> Numbered<'a> {
         let names = (1..=*count).map(|number| format!("{base}-{number:05}-of-{count:05}.{end}"));
         names
             .map(|name| {
-                inside::file_inside(directory, &name)?;
+                file_inside(directory, &name)?;
                 Ok(name)
             })
             .collect()
     }
 }
 
-/// Whether a file is named like a shard of PyTorch's distributed checkpoints:
+/// The rank, the number and the count of a shard of PyTorch's distributed checkpoints, by its name:
 /// `shard-00002-model-00001-of-00001.safetensors`.
+pub(super) fn distributed_shard(name: &str) -> Option<[u32; 3]> {
+    let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
+    let (rank, model) = name.strip_prefix("shard-")?.split_once("-model-")?;
+    let (place, count) = model.strip_suffix(".safetensors")?.split_once("-of-")?;
+    Some([number(rank)?, number(place)?, number(count)?])
+}
+
+/// Whether a file is named like a shard of PyTorch's distributed checkpoints.
 pub(super) fn is_distributed_shard(name: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let numbers = || {
-        let (rank, model) = name.strip_prefix("shard-")?.split_once("-model-")?;
-        let (number, count) = model.strip_suffix(".safetensors")?.split_once("-of-")?;
-        Some([rank, number, count])
-    };
-    numbers().is_some_and(|numbers| numbers.into_iter().all(is_number))
+    distributed_shard(name).is_some()
 }
 
 /// The files of the single model among these weight files: one file, or all shards of one set. `None` if

@@ -17,7 +17,9 @@ impl Checkpoint {
         let mut is_taken = vec![None; self.catalog.len()];
         for weight in &claimed.weights {
             for part in &weight.parts {
-                is_taken[part.index()] = Some(selection.takes(&weight.name));
+                // Weights may share companions.
+                let taken = is_taken[part.index()].get_or_insert(false);
+                *taken |= selection.takes(&weight.name);
             }
         }
         let plain = self.catalog.iter().zip(&claimed.roles).filter(|(_, role)| **role == TensorRole::Passthrough);

@@ -1,17 +1,14 @@
 //! Files with a part of a model: the parts of a split GGUF model, which have their number and count in their metadata
-//! and must all exist; and shards of a distributed checkpoint, which have a piece of every tensor under the whole
+//! and must all exist; and single shards of a distributed checkpoint, which have a piece of every tensor under the whole
 //! tensor's name and are refused.
 
 use serde_json::{Map, Value};
 
+use super::distributed::SHARDING;
 use super::names::{DISTRIBUTED, is_distributed_shard};
 use crate::catalog::{Catalog, MetadataValue, SplitPart, Unreadable};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
-
-/// The metadata entry in which PyTorch's distributed checkpoints store the offsets of a file's pieces: JSON, from the
-/// name of a tensor to `{"saved_offsets": [..]}`.
-const SHARDING: &str = "DCP_SHARDING_INFO";
 
 /// Records in the catalog that a file is a shard of a distributed checkpoint. The metadata entry alone is not
 /// sufficient: the only file of a model saved by a single process has it too, with offsets of zero. The first of
@@ -30,7 +27,7 @@ pub(super) fn note_shard(catalog: &mut Catalog, file: &str) {
         },
         Err(error) => format!("{SHARDING}, which has the offsets of the pieces, cannot be read: {error}"),
     };
-    let why = format!("{why}; pieces are not put together");
+    let why = format!("{why}; the other shards are needed too");
     catalog.unreadable.push(Unreadable { format: DISTRIBUTED, why });
 }
 

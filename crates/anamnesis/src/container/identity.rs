@@ -18,6 +18,10 @@ pub enum Format {
     Npy,
     /// Models of whisper.cpp, `ggml-*.bin`
     Whisper,
+    /// `.onnx`
+    Onnx,
+    /// PyTorch distributed checkpoints: directories of `.metadata` and `.distcp` files
+    Distributed,
 }
 
 /// Description of a container.

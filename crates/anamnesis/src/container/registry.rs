@@ -2,10 +2,11 @@
 
 use super::identity::{About, Format};
 use super::interface::Container;
-use super::{gguf, npy, pth, safetensors, whisper};
+use super::{gguf, npy, onnx, pth, safetensors, whisper};
 
 /// All containers, in the order they are listed to users.
-pub(crate) const ALL: &[About] = &[safetensors::ABOUT, gguf::ABOUT, npy::NPZ, npy::NPY, pth::ABOUT, whisper::ABOUT];
+pub(crate) const ALL: &[About] =
+    &[safetensors::ABOUT, gguf::ABOUT, npy::NPZ, npy::NPY, pth::ABOUT, pth::DISTRIBUTED, onnx::ABOUT, whisper::ABOUT];
 
 /// The container of a format.
 pub(crate) fn of(format: Format) -> &'static dyn Container {

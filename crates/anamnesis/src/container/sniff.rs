@@ -30,8 +30,7 @@ const MAGICS: [(usize, &[u8], FileKind); 19] = {
 };
 
 /// Extensions of files that have no reliable magic.
-const EXTENSIONS: [(&str, FileKind); 5] = [
-    ("onnx", FileKind::Onnx),
+const EXTENSIONS: [(&str, FileKind); 4] = [
     ("h5", FileKind::Hdf5),
     ("hdf5", FileKind::Hdf5),
     ("tflite", FileKind::TensorFlowLite),
@@ -51,9 +50,6 @@ pub(crate) fn sniff(head: &[u8]) -> Option<FileKind> {
     if is_pickle(head) {
         return Some(FileKind::Pickle);
     }
-    if is_onnx(head) {
-        return Some(FileKind::Onnx);
-    }
     if is_sentence_piece(head) {
         return Some(FileKind::SentencePiece);
     }
@@ -69,14 +65,6 @@ pub(super) fn kind_by_extension(extension: &str) -> Option<FileKind> {
 /// A `PROTO` opcode and one that can follow it. A safetensors header length may start alike, but zeros follow.
 fn is_pickle(head: &[u8]) -> bool {
     matches!(head, [0x80, 2..=5, opcode, ..] if opcode.is_ascii_graphic() || *opcode >= 0x80)
-}
-
-/// An ONNX protobuf starts with the IR version and a non-empty producer name, followed by a known field.
-fn is_onnx(head: &[u8]) -> bool {
-    let [0x08, 1..=32, 0x12, length, rest @ ..] = head else { return false };
-    let Some((name, rest)) = rest.split_at_checked(usize::from(*length)) else { return false };
-    let is_name = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
-    is_name && matches!(rest, [0x1a | 0x22 | 0x28 | 0x32 | 0x3a | 0x42, ..])
 }
 
 /// A SentencePiece protobuf starts with a vocabulary piece: a message of its text and its score, a float.
@@ -178,7 +166,6 @@ mod tests {
 
     #[test]
     fn protobuf_messages_are_identified_by_their_first_fields() {
-        assert_eq!(sniff(b"\x08\x07\x12\x07pytorch\x1a\x051.9.0"), Some(FileKind::Onnx));
         assert_eq!(sniff(b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"), Some(FileKind::SentencePiece));
         assert_eq!(sniff(b"\x80\x04\x95\0\0"), Some(FileKind::Pickle));
     }

@@ -33,7 +33,7 @@ pub(super) fn write_files(
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<Vec<Distance>>> {
     for (_, output) in files {
-        if sources.iter().filter_map(|source| source.path()).any(|input| same_file(input, output)) {
+        if sources.iter().flat_map(|source| source.paths()).any(|input| same_file(input, output)) {
             let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
             return Err(AnamnesisError::at_path(error, output));
         }

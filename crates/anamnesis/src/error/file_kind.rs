@@ -43,8 +43,6 @@ pub enum FileKind {
     Zip,
     /// An HDF5 file, as Keras writes them.
     Hdf5,
-    /// An ONNX model.
-    Onnx,
     /// A TensorFlow Lite model.
     TensorFlowLite,
     /// The weights of a Flax model in MessagePack.
@@ -94,7 +92,6 @@ impl fmt::Display for FileKind {
             Self::Tar => "a tar file, also the format of PyTorch before 0.1.10",
             Self::Zip => "a ZIP archive, such as a PyTorch file or an NPZ",
             Self::Hdf5 => "an HDF5 file",
-            Self::Onnx => "an ONNX model",
             Self::TensorFlowLite => "a TensorFlow Lite model",
             Self::Flax => "the weights of a Flax model",
             Self::Ggml => "a ggml file older than GGUF",

@@ -124,6 +124,10 @@ impl Source for ArrangedSource {
         self.inner.path()
     }
 
+    fn paths(&self) -> Vec<&Path> {
+        self.inner.paths()
+    }
+
     fn file(&self, range: Range<u64>) -> Option<(Arc<File>, u64)> {
         if self.is_inner(&range) { self.inner.file(range) } else { None }
     }

@@ -43,6 +43,11 @@ pub(crate) trait Source: Send + Sync {
         None
     }
 
+    /// The paths of all files that are read.
+    fn paths(&self) -> Vec<&Path> {
+        self.path().into_iter().collect()
+    }
+
     /// Whether random access to the bytes of `range` is expensive.
     fn is_sequential(&self, range: Range<u64>) -> bool {
         let _ = range;

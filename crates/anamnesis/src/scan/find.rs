@@ -4,9 +4,9 @@ use super::report::ScanReport;
 use super::scanner::PickleScanner;
 use crate::container::pth::pickle::caps::MAX_PKL_SIZE;
 use crate::container::pth::{check_pickle_size, legacy};
-use crate::container::zip::{Archive, Entry, read_prefix};
+use crate::container::zip::{Archive, Entry, consecutive, read_prefix};
 use crate::error::{AnamnesisError, Result, printable};
-use crate::io::Source;
+use crate::io::{SlicedSource, Source};
 use crate::limits::{Budget, ParseLimits};
 
 /// Maximum number of consecutive pickles.
@@ -26,7 +26,7 @@ pub(super) fn scan(source: &dyn Source, limits: &ParseLimits) -> Result<ScanRepo
     let mut head = vec![0; source.len().min(512) as usize];
     source.read_at(0, &mut head)?;
     let found = match &head[..] {
-        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archive(source, limits, &mut report),
+        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archives(source, limits, &mut report),
         [b'G', b'G', b'U', b'F', ..] => set_kind(&mut report, "GGUF file"),
         head if is_safetensors(head) => set_kind(&mut report, "safetensors file"),
         head if head.starts_with(NPY_MAGIC) => npy_file(source, limits, &mut report),
@@ -54,11 +54,44 @@ fn is_safetensors(head: &[u8]) -> bool {
     matches!(head, [_, _, _, _, 0..=7, 0, 0, 0, b'{', ..])
 }
 
-/// Scans every entry of an archive that is a pickle or contains one.
-fn archive(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
+/// Scans an archive, or every one of several that follow one another.
+fn archives(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
     set_kind(report, "ZIP archive")?;
-    let mut budget = Budget::new(limits);
-    let archive = Archive::read(source, &mut budget)?;
+    let mut scanner = PickleScanner::new(limits);
+    let whole = Archive::read(source, &mut Budget::new(limits));
+    let ranges = match whole {
+        Err(AnamnesisError::Parse { .. }) => consecutive(source).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    if ranges.len() < 2 {
+        return archive(source, whole?, limits, &mut scanner, report);
+    }
+    for range in &ranges {
+        let Some(slice) = SlicedSource::new(source, range.start, range.end - range.start) else { continue };
+        let before = report.pickles.len();
+        let found = Archive::read(&slice, &mut Budget::new(limits))
+            .and_then(|found| archive(&slice, found, limits, &mut scanner, report));
+        for pickle in report.pickles.iter_mut().skip(before) {
+            pickle.name = format!("archive at byte {}: {}", range.start, pickle.name);
+        }
+        match found {
+            Ok(()) => {}
+            Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
+            Err(error) => report.problems.push(format!("the archive at byte {}: {error}", range.start)),
+        }
+    }
+    set_kind(report, "PyTorch distributed checkpoint")
+}
+
+/// Scans every entry of an archive that is a pickle or contains one.
+fn archive(
+    source: &dyn Source,
+    archive: Archive,
+    limits: &ParseLimits,
+    scanner: &mut PickleScanner,
+    report: &mut ScanReport,
+) -> Result<()> {
+    let budget = Budget::new(limits);
     let has =
         |end: &str| archive.entries.iter().any(|entry| entry.name.split_once('/').is_some_and(|(_, name)| name == end));
     let script = has("constants.pkl") && has("data.pkl");
@@ -74,10 +107,9 @@ fn archive(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -
         report.notes.push("the archive contains TorchScript code, which is not scanned".to_owned());
     }
     let loaded = LoadedPickles::of(&archive);
-    let mut scanner = PickleScanner::new(limits);
     for entry in &archive.entries {
         let before = report.pickles.len();
-        let scanned = scan_entry(source, entry, script, &budget, (&mut scanner, report));
+        let scanned = scan_entry(source, entry, script, &budget, (&mut *scanner, report));
         for pickle in report.pickles.iter_mut().skip(before) {
             pickle.loaded = loaded.has(&entry.name);
         }

@@ -14,8 +14,8 @@ const MAX_DEPTH: usize = 16;
 /// Maximum number of files and folders.
 const MAX_ENTRIES: usize = 100_000;
 /// Extensions of files that are pickles or contain them, in lower case.
-const EXTENSIONS: [&str; 12] =
-    ["pt", "pth", "bin", "ckpt", "pkl", "pickle", "joblib", "dill", "npy", "npz", "zip", "torchscript"];
+const EXTENSIONS: [&str; 13] =
+    ["distcp", "pt", "pth", "bin", "ckpt", "pkl", "pickle", "joblib", "dill", "npy", "npz", "zip", "torchscript"];
 
 /// A scanned file.
 #[derive(Debug, Clone)]

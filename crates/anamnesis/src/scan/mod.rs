@@ -43,7 +43,11 @@ pub fn scan(path: impl AsRef<Path>) -> Result<ScanReport> {
 
 fn scan_file(path: &Path, limits: &ParseLimits) -> Result<ScanReport> {
     let report = find::scan(&FileSource::open(path)?, limits)?;
-    with_refusal(report, || Checkpoint::open_file(path, limits))
+    // The files of a distributed checkpoint are converted together.
+    match path.extension().is_some_and(|extension| extension == "distcp") {
+        true => with_refusal(report, || Checkpoint::open(path, limits)),
+        false => with_refusal(report, || Checkpoint::open_file(path, limits)),
+    }
 }
 
 /// [`scan`] of a file given by positioned reads.

@@ -28,6 +28,7 @@ pub(crate) mod mlx;
 mod model_class;
 pub(crate) mod modelopt;
 pub(crate) mod mxfp4;
+pub(crate) mod onnxruntime;
 pub(crate) mod packed;
 pub(crate) mod quantise;
 pub(crate) mod quanto;

@@ -37,7 +37,6 @@ fn kinds() -> Vec<(FileKind, Vec<u8>, &'static str)> {
         (FileKind::Rar, b"Rar!\x1a\x07\x01\0\x33".to_vec(), "RAR archive"),
         (FileKind::Tar, tar(), "tar file"),
         (FileKind::Hdf5, b"\x89HDF\r\n\x1a\n\0\0".to_vec(), "HDF5 file"),
-        (FileKind::Onnx, b"\x08\x07\x12\x07pytorch\x1a\x051.9.0".to_vec(), "ONNX model"),
         (FileKind::TensorFlowLite, b"\x1c\0\0\0TFL3\0\0".to_vec(), "TensorFlow Lite model"),
         (FileKind::Ggml, b"tjgg\x01\0\0\0\0\0".to_vec(), "older than GGUF"),
         (FileKind::SentencePiece, b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02".to_vec(), "SentencePiece tokenizer"),
@@ -161,7 +160,6 @@ fn sidecar_files_of_a_checkpoint_are_identified_by_name() {
     assert_kind(open("tokenizer.json", b"{\"version\": \"1.0\"}"), FileKind::Json, "the tokenizer of a model");
     assert_kind(open("tokenizer.model", b"\x0a\xff\xff"), FileKind::SentencePiece, "the tokenizer of a model");
     assert_kind(open("README.md", b"# A model"), FileKind::Text, "the description of a model");
-    assert_kind(open("model.onnx", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff"), FileKind::Onnx, "by its name");
     assert_kind(open("model.h5", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff"), FileKind::Hdf5, "by its name");
     // A Git LFS pointer is reported first.
     assert_kind(open("config.json", POINTER), FileKind::GitLfsPointer, "not the file itself");

@@ -11,5 +11,6 @@ mod gguf;
 mod gguf_directories;
 mod gguf_fixtures;
 mod npz;
+mod onnx;
 mod pth_fixtures;
 mod whisper;

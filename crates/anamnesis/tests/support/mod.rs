@@ -5,6 +5,7 @@
 
 pub mod gguf;
 mod kept;
+pub mod onnx;
 pub mod pickle;
 pub mod zip;
 

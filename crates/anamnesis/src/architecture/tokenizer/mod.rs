@@ -14,7 +14,6 @@ mod phi3;
 mod plamo;
 mod post_processor;
 mod pre;
-mod protobuf;
 mod request;
 mod roles;
 pub(crate) mod rules;

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::added::bounded;
-use super::protobuf::{Field, Fields};
 use super::request::VocabularyRequest;
 use super::sources::{PIECES, Sources};
 use super::special::SpecialTokens;
 use super::token_type::{BYTE, CONTROL, NORMAL, UNKNOWN, UNUSED, USER_DEFINED, looks_special, padding};
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::catalog::MetadataArray;
+use crate::container::protobuf::{Field, Fields};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// The score of ids without a piece, and of tokens added to the pieces.

@@ -67,6 +67,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("omegaconf.base", &["ContainerMetadata", "Metadata"]),
     ("omegaconf.nodes", &["AnyNode", "IntegerNode", "FloatNode", "StringNode", "BooleanNode", "EnumNode", "PathNode"]),
     ("datetime", &["datetime", "date", "time", "timedelta", "timezone"]),
+    // The records of distributed checkpoints.
+    (
+        "torch.distributed.checkpoint.metadata",
+        &[
+            "Metadata",
+            "TensorStorageMetadata",
+            "BytesStorageMetadata",
+            "ChunkStorageMetadata",
+            "TensorProperties",
+            "MetadataIndex",
+            "StorageMeta",
+            "_MEM_FORMAT_ENCODING",
+        ],
+    ),
+    ("torch.distributed.checkpoint.filesystem", &["_StorageInfo"]),
+    ("torch.distributed._shard.sharded_tensor.metadata", &["TensorProperties", "MEM_FORMAT_ENCODING"]),
 ];
 
 /// Types, as values or as the default factory of a `defaultdict`.

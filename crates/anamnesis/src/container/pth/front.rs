@@ -48,10 +48,29 @@ impl Front {
     }
 
     pub(crate) fn read(source: &(impl ReadAt + ?Sized), options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
+        Self::read_as(source, options, false, budget)
+    }
+
+    /// [`read`](Self::read) of any value, which need not contain tensors.
+    pub(super) fn read_value(
+        source: &(impl ReadAt + ?Sized),
+        options: &OpenOptions,
+        budget: &mut Budget,
+    ) -> Result<Self> {
+        Self::read_as(source, options, true, budget)
+    }
+
+    fn read_as(
+        source: &(impl ReadAt + ?Sized),
+        options: &OpenOptions,
+        accepts_any: bool,
+        budget: &mut Budget,
+    ) -> Result<Self> {
         let wanted = TensorRequest {
             select: options.select.as_deref(),
             all: options.all,
             skip_unsupported: options.skip_unsupported,
+            accepts_any,
         };
         let head = source.head()?;
         let front = if begins_archive(&head) {

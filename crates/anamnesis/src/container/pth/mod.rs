@@ -13,6 +13,7 @@ mod archive;
 mod arrange;
 mod choose;
 mod contents;
+mod distributed;
 mod element;
 mod front;
 mod latin1;
@@ -40,6 +41,7 @@ use crate::limits::Budget;
 pub(crate) use allow::is_allowed;
 pub(crate) use archive::check_pickle_size;
 pub(crate) use arrange::{PthFile, arrange};
+pub(super) use distributed::DISTRIBUTED;
 pub(crate) use front::Front;
 
 /// The PyTorch format.

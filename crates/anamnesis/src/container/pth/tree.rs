@@ -46,6 +46,8 @@ pub(super) struct TensorRequest<'o> {
     pub(super) all: bool,
     /// Omit unsupported tensors instead of refusing them.
     pub(super) skip_unsupported: bool,
+    /// Accept a value that cannot contain tensors, such as a number.
+    pub(super) accepts_any: bool,
 }
 
 /// The tensors of a file in file order, with notes.
@@ -134,7 +136,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             for (index, &value) in items.iter().enumerate() {
                 self.child(&index.to_string(), value, path, depth, true)?;
             }
-        } else if path.is_empty() {
+        } else if path.is_empty() && !self.wanted.accepts_any {
             return Err(AnamnesisError::parse("the pickle holds neither a tensor nor a dict or list of tensors"));
         }
         Ok(())

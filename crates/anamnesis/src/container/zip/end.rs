@@ -21,16 +21,50 @@ pub(super) struct End {
     pub directory_bytes: u64,
 }
 
-/// Finds the only end record and validates it.
-pub(super) fn find(source: &(impl ReadAt + ?Sized)) -> Result<End> {
+/// The central directory of the last of several archives, before it is known where that archive begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its end in the file.
+    pub directory_end: u64,
+    pub directory_bytes: u64,
+    /// Its offset in the archive.
+    pub directory_offset: u64,
+}
+
+/// Finds the central directory of the last archive of a file.
+pub(super) fn locate(source: &(impl ReadAt + ?Sized)) -> Result<Place> {
+    let (at, record) = end_record(source)?;
+    let (directory_bytes, directory_offset) = (u32_at(&record, 12).into(), u32_at(&record, 16).into());
+    let narrow = Place { directory_end: at, directory_bytes, directory_offset };
+    let Some(start) = at.checked_sub(LOCATOR_64_BYTES + END_64_BYTES) else { return Ok(narrow) };
+    // The ZIP64 record, if there is one, and its locator are right before the end record.
+    let mut wide = [0; (END_64_BYTES + LOCATOR_64_BYTES) as usize];
+    source.fill_at(start, &mut wide)?;
+    let is_wide = wide.starts_with(END_64)
+        && wide.get(END_64_BYTES as usize..).is_some_and(|locator| locator.starts_with(LOCATOR_64))
+        && u64_at(&wide, 4).checked_add(12) == Some(END_64_BYTES);
+    Ok(match is_wide {
+        true => Place { directory_end: start, directory_bytes: u64_at(&wide, 40), directory_offset: u64_at(&wide, 48) },
+        false => narrow,
+    })
+}
+
+/// The offset of the only end record, and its bytes.
+fn end_record(source: &(impl ReadAt + ?Sized)) -> Result<(u64, Vec<u8>)> {
     let file_bytes = source.bytes();
     let tail_bytes = file_bytes.min(END_BYTES + MAX_COMMENT_BYTES);
     let mut tail = vec![0; tail_bytes as usize];
     source.fill_at(file_bytes - tail_bytes, &mut tail)?;
-    let (at, record) = match last_record(&tail)? {
-        Some(at) => (file_bytes - tail_bytes + at as u64, &tail[at..]),
-        None => return Err(no_end(source)?),
-    };
+    match last_record(&tail)? {
+        Some(at) => Ok((file_bytes - tail_bytes + at as u64, tail.split_off(at))),
+        None => Err(no_end(source)?),
+    }
+}
+
+/// Finds the only end record and validates it.
+pub(super) fn find(source: &(impl ReadAt + ?Sized)) -> Result<End> {
+    let (at, record) = end_record(source)?;
+    let record = &record[..];
     let disks = [u16_at(record, 4), u16_at(record, 6)];
     let counts = [u16_at(record, 8), u16_at(record, 10)];
     let (directory_bytes, directory_offset) = (u32_at(record, 12), u32_at(record, 16));

@@ -16,6 +16,7 @@
 
 mod central;
 mod checked;
+mod consecutive;
 mod damage;
 mod end;
 mod entry;
@@ -30,6 +31,7 @@ use crate::io::ReadAt;
 use crate::limits::Budget;
 
 pub(crate) use checked::Checked;
+pub(crate) use consecutive::consecutive;
 pub(crate) use damage::checksum_errors;
 pub(crate) use entry::{Entry, Method};
 pub(crate) use inflated::{Inflated, read_prefix, read_whole};

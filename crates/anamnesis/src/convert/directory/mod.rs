@@ -110,7 +110,8 @@ impl Checkpoint {
         let base = self.input_files().next().map_or(shards::BASE, |(name, _)| shards::base_of(name));
         let shards = shards::lay_out(planned, options, metadata.as_ref(), base)?;
         let index = shards::index_text(&shards)?;
-        let weights: Vec<_> = self.input_files().map(|(name, _)| name).chain(self.index_name()).collect();
+        let weights = self.input_files().map(|(name, _)| name).chain(self.index_name());
+        let weights: Vec<_> = weights.chain(self.more_file_names()).collect();
         let mut sidecars = sidecars::classify(directory, &weights, &config)?;
         // The input's own versions of these files describe its own quantisation.
         sidecars.retain(|sidecar| !documents.iter().any(|(name, _)| sidecar.name == *name));

@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::config_text::{ConfigEdit, with_quantisation, without_quantisation};
 use crate::catalog::TargetDtype;
-use crate::checkpoint::{file_inside, metadata, read_sidecar};
+use crate::checkpoint::{metadata, read_sidecar};
 use crate::container::sniff;
 use crate::convert::outline::Outline;
 use crate::convert::{Cast, ConvertOptions};
 use crate::error::{AnamnesisError, FileKind, Result, quoted};
-use crate::io::{FileSource, ReadAt};
+use crate::io::{FileSource, ReadAt, file_inside};
 use crate::quant_config::QUANTISATION_ONLY;
 
 /// A sidecar file and the operation on it.

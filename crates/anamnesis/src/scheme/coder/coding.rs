@@ -34,6 +34,8 @@ pub enum Evidence {
     Configuration(String),
     /// A key of the file's metadata.
     Metadata(String),
+    /// The operation of the file's graph that reads it.
+    Operation(String),
 }
 
 impl fmt::Display for Evidence {
@@ -43,6 +45,7 @@ impl fmt::Display for Evidence {
             Self::Type => f.write_str("types"),
             Self::Configuration(place) => f.write_str(place),
             Self::Metadata(key) => write!(f, "__metadata__: {key}"),
+            Self::Operation(kind) => write!(f, "operator {kind}"),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Resolving file names from an index without leaving the checkpoint's directory.
+//! Resolving file names from an index or a model file without leaving the checkpoint's directory.
 //!
-//! An index is untrusted: its file names must not lead out of its directory, neither by their spelling nor through a
+//! Such a file is untrusted: its file names must not lead out of its directory, neither by their spelling nor through a
 //! symbolic link. The one exception is the cache of the Hugging Face Hub, whose snapshots are links into the `blobs`
 //! folder of the same repository:
 //!
@@ -19,24 +19,42 @@ use crate::error::{AnamnesisError, Result, quoted};
 /// # Errors
 /// `Parse` if the name leads out of the directory, `Io` if the file does not exist.
 pub(crate) fn file_inside(directory: &Path, name: &str) -> Result<PathBuf> {
+    file_named_by("the index", directory, name, Links::Inside)
+}
+
+/// The links that may lead to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// Those that stay inside the directory, and those of a Hub snapshot.
+    Inside,
+    /// Those of a Hub snapshot only.
+    OfSnapshot,
+}
+
+/// [`file_inside`] for a name that `namer` refers to.
+pub(crate) fn file_named_by(namer: &str, directory: &Path, name: &str, links: Links) -> Result<PathBuf> {
     if let Some(why) = spelling_fault(name) {
-        return Err(AnamnesisError::parse(format!("the index names the file {}, which {why}", quoted(name))));
+        return Err(AnamnesisError::parse(format!("{namer} names the file {}, which {why}", quoted(name))));
     }
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let path = directory.join(name);
     let home = directory.canonicalize().map_err(|error| AnamnesisError::at_path(error, directory))?;
     let place = path.canonicalize().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => {
-            AnamnesisError::at_path(Error::new(ErrorKind::NotFound, "no such file, though named by the index"), &path)
-        }
+        ErrorKind::NotFound => AnamnesisError::at_path(
+            Error::new(ErrorKind::NotFound, format!("no such file, though named by {namer}")),
+            &path,
+        ),
         _ => AnamnesisError::at_path(error, &path),
     })?;
     let is_blob = blobs_of(&home).is_some_and(|blobs| place.starts_with(blobs));
+    if links == Links::OfSnapshot && !is_blob && place != home.join(name) {
+        return Err(AnamnesisError::parse(format!("the file {} named by {namer} is a link", quoted(name))));
+    }
     if place.starts_with(&home) || is_blob {
         return Ok(path);
     }
     let (name, home) = (quoted(name), quoted(&home.to_string_lossy()));
-    Err(AnamnesisError::parse(format!("the file {name} named by the index is a link that leaves its directory {home}")))
+    Err(AnamnesisError::parse(format!("the file {name} named by {namer} is a link that leaves its directory {home}")))
 }
 
 /// Why the spelling of a file name is refused. The rules are those of all operating systems combined, so that a
@@ -140,6 +158,16 @@ mod tests {
             for name in ["out", "up/secret"] {
                 assert!(parse_error(&directory, name).contains("leaves its directory"));
             }
+        }
+
+        #[test]
+        fn a_file_that_allows_no_links_is_followed_through_none() {
+            let directory = tempfile::tempdir().unwrap();
+            fs::write(directory.path().join("real"), "x").unwrap();
+            symlink("real", directory.path().join("link")).unwrap();
+            let find = |name| file_named_by("the model", directory.path(), name, Links::OfSnapshot);
+            assert!(find("real").is_ok());
+            assert!(find("link").unwrap_err().to_string().contains("is a link"));
         }
 
         #[test]

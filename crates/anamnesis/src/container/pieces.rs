@@ -1,0 +1,312 @@
+//! A tensor that is stored in pieces: boxes that tile it, each in C order of its own.
+//!
+//! The elements of a piece, in its own order, ascend in the order of the tensor too. So a range of the tensor needs a
+//! contiguous range of each piece, which is read at once and distributed.
+
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+
+use crate::error::{AnamnesisError, Result};
+use crate::io::{Region, Source};
+
+/// A piece of a tensor.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Piece {
+    /// The index of its first element along each axis.
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) sizes: Vec<u64>,
+    /// Where its bytes are in the source.
+    pub(crate) at: u64,
+}
+
+/// A tensor in pieces.
+#[derive(Debug)]
+pub(crate) struct Assembled {
+    shape: Vec<u64>,
+    element_bytes: u64,
+    /// The pieces by their first elements.
+    pieces: Vec<Placed>,
+    bytes: u64,
+}
+
+/// A piece with the places of its elements in the tensor.
+#[derive(Debug)]
+struct Placed {
+    piece: Piece,
+    /// Its first element.
+    first: u64,
+    /// Its last element, or that of an earlier piece if it is higher.
+    last_so_far: u64,
+    /// Elements that are contiguous in the tensor too.
+    run: u64,
+    elements: u64,
+}
+
+/// Maximum number of cells into which the borders of all pieces divide a tensor.
+const MAX_PIECE_CELLS: u64 = 1 << 22;
+
+impl Assembled {
+    /// Puts pieces together, none of which is empty. They must cover the tensor without overlaps.
+    pub(crate) fn new(shape: &[u64], element_bytes: u64, pieces: Vec<Piece>) -> Result<Self> {
+        let overflow = || AnamnesisError::parse(format!("a tensor of shape {shape:?} overflows"));
+        let elements = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)).ok_or_else(overflow)?;
+        let bytes = elements.checked_mul(element_bytes).ok_or_else(overflow)?;
+        check_tiling(shape, elements, &pieces)?;
+        let mut placed: Vec<Placed> = pieces.into_iter().map(|piece| Placed::new(piece, shape)).collect();
+        placed.sort_by_key(|placed| placed.first);
+        let mut last = 0;
+        for placed in &mut placed {
+            last = last.max(placed.last_so_far);
+            placed.last_so_far = last;
+        }
+        Ok(Self { shape: shape.to_vec(), element_bytes, pieces: placed, bytes })
+    }
+
+    /// The pieces with elements in a range of the tensor.
+    fn touched(&self, elements: &Range<u64>) -> &[Placed] {
+        let start = self.pieces.partition_point(|placed| placed.last_so_far < elements.start);
+        let end = self.pieces.partition_point(|placed| placed.first < elements.end);
+        self.pieces.get(start..end).unwrap_or_default()
+    }
+
+    /// Reads elements of the tensor.
+    fn fill(&self, below: &dyn Source, elements: &Range<u64>, out: &mut [u8]) -> Result<()> {
+        let width = self.element_bytes;
+        let mut bytes = Vec::new();
+        for placed in self.touched(elements) {
+            let own = placed.count_before(elements.start, &self.shape)..placed.count_before(elements.end, &self.shape);
+            if own.is_empty() {
+                continue;
+            }
+            let from = placed.piece.at + own.start * width;
+            // A piece whose part of the range is contiguous in the tensor is read in place.
+            let first = placed.element(own.start, &self.shape);
+            if own.end - own.start <= placed.run - own.start % placed.run {
+                let place = ((first - elements.start) * width) as usize;
+                let length = ((own.end - own.start) * width) as usize;
+                below.read_at(from, &mut out[place..place + length])?;
+                continue;
+            }
+            bytes.resize(((own.end - own.start) * width) as usize, 0);
+            below.read_at(from, &mut bytes)?;
+            let mut at = own.start;
+            let mut rest = &bytes[..];
+            while at < own.end {
+                let count = (placed.run - at % placed.run).min(own.end - at);
+                let place = ((placed.element(at, &self.shape) - elements.start) * width) as usize;
+                let (now, later) = rest.split_at((count * width) as usize);
+                out[place..place + now.len()].copy_from_slice(now);
+                (at, rest) = (at + count, later);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Placed {
+    fn new(piece: Piece, shape: &[u64]) -> Self {
+        let elements = piece.sizes.iter().product();
+        let mut run = 1;
+        for (&size, &dim) in piece.sizes.iter().zip(shape).rev() {
+            run *= size;
+            if size != dim {
+                break;
+            }
+        }
+        let mut placed = Self { first: 0, last_so_far: 0, run: run.max(1), elements, piece };
+        placed.first = placed.element(0, shape);
+        placed.last_so_far = placed.element(elements.saturating_sub(1), shape);
+        placed
+    }
+
+    /// The place in the tensor of an element of the piece.
+    fn element(&self, own: u64, shape: &[u64]) -> u64 {
+        let (mut rest, mut place, mut step) = (own, 0, 1);
+        for ((&size, &offset), &dim) in self.piece.sizes.iter().zip(&self.piece.offsets).zip(shape).rev() {
+            place += (offset + rest % size.max(1)) * step;
+            rest /= size.max(1);
+            step *= dim;
+        }
+        place
+    }
+
+    /// The number of the piece's elements before an element of the tensor.
+    fn count_before(&self, element: u64, shape: &[u64]) -> u64 {
+        let total: u64 = shape.iter().product();
+        if element >= total {
+            return self.elements;
+        }
+        let (mut before, mut inner, mut step) = (0, self.elements, total);
+        let mut rest = element;
+        for ((&size, &offset), &dim) in self.piece.sizes.iter().zip(&self.piece.offsets).zip(shape) {
+            step /= dim.max(1);
+            inner /= size.max(1);
+            let index = rest / step.max(1);
+            rest %= step.max(1);
+            if index < offset {
+                return before;
+            }
+            if index >= offset + size {
+                return before + inner * size;
+            }
+            before += (index - offset) * inner;
+        }
+        before
+    }
+}
+
+/// Checks that the pieces are inside a tensor and cover every element once.
+fn check_tiling(shape: &[u64], elements: u64, pieces: &[Piece]) -> Result<()> {
+    let mut cuts: Vec<Vec<u64>> = shape.iter().map(|_| Vec::with_capacity(2)).collect();
+    for Piece { offsets, sizes, .. } in pieces {
+        let is_inside = offsets.len() == shape.len()
+            && sizes.len() == shape.len()
+            && offsets
+                .iter()
+                .zip(sizes)
+                .zip(shape)
+                .all(|((&offset, &size), &dim)| size > 0 && offset.checked_add(size).is_some_and(|end| end <= dim));
+        if !is_inside {
+            let why = format!("a piece of {sizes:?} at {offsets:?} is not inside a tensor of shape {shape:?}");
+            return Err(AnamnesisError::parse(why));
+        }
+        for ((cuts, &offset), &size) in cuts.iter_mut().zip(offsets).zip(sizes) {
+            cuts.extend([offset, offset + size]);
+        }
+    }
+    let covered = pieces.iter().try_fold(0u64, |sum, piece| sum.checked_add(piece.sizes.iter().product()));
+    if covered.is_none_or(|covered| covered < elements) {
+        let missing = covered.map_or(0, |covered| elements - covered);
+        let why = format!("its pieces lack {missing} of the {elements} elements of a tensor of shape {shape:?}");
+        return Err(AnamnesisError::parse(why));
+    }
+    if elements == 0 || pieces.len() < 2 {
+        return Ok(());
+    }
+    // The borders of all pieces divide the tensor into cells; none may belong to two pieces. With the count above, none
+    // is without a piece either.
+    for cuts in &mut cuts {
+        cuts.sort_unstable();
+        cuts.dedup();
+    }
+    let cells = cuts.iter().try_fold(1u64, |product, cuts| product.checked_mul(cuts.len() as u64));
+    if cells.is_none_or(|cells| cells > MAX_PIECE_CELLS) {
+        let message =
+            format!("the pieces of a tensor of shape {shape:?} divide it into more than {MAX_PIECE_CELLS} cells");
+        return Err(AnamnesisError::limit("MAX_PIECE_CELLS", message));
+    }
+    let mut owned = vec![false; cells.unwrap_or_default() as usize];
+    for piece in pieces {
+        let ranges: Vec<Range<usize>> = cuts
+            .iter()
+            .zip(piece.offsets.iter().zip(&piece.sizes))
+            .map(|(cuts, (&offset, &size))| {
+                cuts.partition_point(|cut| *cut < offset)..cuts.partition_point(|cut| *cut < offset + size)
+            })
+            .collect();
+        let mut cell: Vec<usize> = ranges.iter().map(|range| range.start).collect();
+        loop {
+            let place = cell.iter().zip(&cuts).fold(0, |place, (&index, cuts)| place * cuts.len() + index);
+            if std::mem::replace(&mut owned[place], true) {
+                let Piece { offsets, sizes, .. } = piece;
+                let why =
+                    format!("a piece of {sizes:?} at {offsets:?} overlaps another of a tensor of shape {shape:?}");
+                return Err(AnamnesisError::parse(why));
+            }
+            let Some(axis) = (0..cell.len()).rev().find(|&axis| cell[axis] + 1 < ranges[axis].end) else { break };
+            cell[axis] += 1;
+            for (index, range) in cell.iter_mut().zip(&ranges).skip(axis + 1) {
+                *index = range.start;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Region for Assembled {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let width = self.element_bytes;
+        let elements = offset / width..(offset + buffer.len() as u64).div_ceil(width);
+        if offset.is_multiple_of(width) && (buffer.len() as u64).is_multiple_of(width) {
+            return self.fill(below, &elements, buffer);
+        }
+        let mut whole = vec![0; ((elements.end - elements.start) * width) as usize];
+        self.fill(below, &elements, &mut whole)?;
+        let skipped = (offset - elements.start * width) as usize;
+        buffer.copy_from_slice(&whole[skipped..skipped + buffer.len()]);
+        Ok(())
+    }
+
+    fn identify(&self, below: &dyn Source, range: Range<u64>, mut hasher: &mut dyn Hasher) {
+        ("pieces", &range, &self.shape, self.element_bytes).hash(&mut hasher);
+        for Placed { piece, elements, .. } in &self.pieces {
+            (&piece.offsets, &piece.sizes).hash(&mut hasher);
+            below.identify(piece.at..piece.at + elements * self.element_bytes, hasher);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::{ArrangedSource, BytesSource};
+
+    fn piece(offsets: &[u64], sizes: &[u64]) -> Piece {
+        Piece { offsets: offsets.to_vec(), sizes: sizes.to_vec(), at: 0 }
+    }
+
+    /// Stores the pieces of a tensor of consecutive numbers, and reads it back in all ranges.
+    fn assert_assembles(shape: &[u64], mut pieces: Vec<Piece>) {
+        let mut stored: Vec<u8> = vec![0xee; 3];
+        for piece in &mut pieces {
+            piece.at = stored.len() as u64;
+            let placed = Placed::new(piece.clone(), shape);
+            for own in 0..placed.elements {
+                stored.extend((placed.element(own, shape) as u16).to_le_bytes());
+            }
+        }
+        let total: u64 = shape.iter().product();
+        let mut source = ArrangedSource::new(Box::new(BytesSource(stored)));
+        let start = source.add(Box::new(Assembled::new(shape, 2, pieces).unwrap())).unwrap();
+        let wanted: Vec<u8> = (0..total as u16).flat_map(u16::to_le_bytes).collect();
+        for from in 0..wanted.len() {
+            for to in from..=wanted.len() {
+                let found = source.view(start + from as u64..start + to as u64).unwrap();
+                assert_eq!(&*found, &wanted[from..to], "{shape:?} {from}..{to}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_tiling_is_put_together() {
+        assert_assembles(&[5, 3], vec![piece(&[2, 0], &[3, 3]), piece(&[0, 0], &[2, 3])]);
+        assert_assembles(&[3, 5], vec![piece(&[0, 0], &[3, 2]), piece(&[0, 2], &[3, 3])]);
+        let grid = [(0, 0, 2, 2), (0, 2, 2, 3), (2, 0, 1, 2), (2, 2, 1, 3)];
+        assert_assembles(&[3, 5], grid.map(|(a, b, c, d)| piece(&[a, b], &[c, d])).to_vec());
+        // Four boxes around a fifth.
+        let spiral = [(0, 0, 1, 2), (0, 2, 2, 1), (2, 1, 1, 2), (1, 0, 2, 1), (1, 1, 1, 1)];
+        assert_assembles(&[3, 3], spiral.map(|(a, b, c, d)| piece(&[a, b], &[c, d])).to_vec());
+        let cube = [(0, 0, 0, 2, 1, 3), (0, 1, 0, 2, 1, 2), (0, 1, 2, 2, 1, 1)];
+        assert_assembles(&[2, 2, 3], cube.map(|(a, b, c, d, e, f)| piece(&[a, b, c], &[d, e, f])).to_vec());
+        assert_assembles(&[4], vec![piece(&[0], &[4])]);
+        assert_assembles(&[], vec![piece(&[], &[])]);
+    }
+
+    #[test]
+    fn overlaps_holes_and_pieces_outside_are_refused() {
+        let why = |shape: &[u64], pieces: Vec<Piece>| Assembled::new(shape, 2, pieces).unwrap_err().to_string();
+        assert!(why(&[4], vec![piece(&[0], &[2])]).contains("lack 2"));
+        assert!(why(&[4], vec![]).contains("lack 4"));
+        assert!(why(&[4], vec![piece(&[0], &[3]), piece(&[2], &[2])]).contains("overlaps"));
+        // As many elements as the tensor has, one of them twice.
+        assert!(why(&[2, 2], vec![piece(&[0, 0], &[1, 2]), piece(&[0, 0], &[2, 1])]).contains("overlaps"));
+        assert!(why(&[4], vec![piece(&[3], &[2])]).contains("not inside"));
+        assert!(why(&[4], vec![piece(&[u64::MAX], &[2])]).contains("not inside"));
+        assert!(why(&[4], vec![piece(&[0, 0], &[4, 1])]).contains("not inside"));
+        assert!(Assembled::new(&[u64::MAX, 3], 2, Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,93 @@
+//! A range of a source as a source of its own.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::hash::Hasher;
+use std::ops::{Deref, Range};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Source;
+use super::source::past_end;
+use crate::error::Result;
+
+/// The bytes of `source` from `start` on, as many as `bytes`.
+pub(crate) struct SlicedSource<P> {
+    source: P,
+    start: u64,
+    bytes: u64,
+}
+
+impl<P: Deref<Target: Source>> SlicedSource<P> {
+    /// A range of a source; `None` if it is not inside.
+    pub(crate) fn new(source: P, start: u64, bytes: u64) -> Option<Self> {
+        let is_inside = start.checked_add(bytes).is_some_and(|end| end <= source.len());
+        is_inside.then_some(Self { source, start, bytes })
+    }
+
+    /// The same range of the whole source.
+    fn moved(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        (range.end <= self.bytes).then(|| range.start + self.start..range.end + self.start)
+    }
+}
+
+impl<P: Deref<Target: Source> + Send + Sync> Source for SlicedSource<P> {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        match self.moved(&(offset..offset.saturating_add(buffer.len() as u64))) {
+            Some(range) => self.source.read_at(range.start, buffer),
+            None => Err(past_end(offset, buffer.len(), self.bytes)),
+        }
+    }
+
+    fn identify(&self, range: Range<u64>, hasher: &mut dyn Hasher) {
+        self.source.identify(range.start.saturating_add(self.start)..range.end.saturating_add(self.start), hasher);
+    }
+
+    fn paths(&self) -> Vec<&Path> {
+        self.source.paths()
+    }
+
+    fn is_stored(&self, range: Range<u64>) -> bool {
+        self.moved(&range).is_some_and(|range| self.source.is_stored(range))
+    }
+
+    fn file(&self, range: Range<u64>) -> Option<(Arc<File>, u64)> {
+        self.source.file(self.moved(&range)?)
+    }
+
+    fn resident(&self, range: Range<u64>) -> Option<&[u8]> {
+        self.source.resident(self.moved(&range)?)
+    }
+
+    fn view(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
+        match self.moved(&range) {
+            Some(range) => self.source.view(range),
+            None => Err(past_end(range.start, 0, self.bytes)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BytesSource;
+    use super::*;
+
+    #[test]
+    fn a_slice_has_its_own_offsets_and_ends_where_it_ends() {
+        let whole = BytesSource(b"abcdef");
+        let whole: &dyn Source = &whole;
+        let slice = SlicedSource::new(whole, 2, 3).unwrap();
+        assert_eq!(slice.len(), 3);
+        assert_eq!(&*slice.view(0..3).unwrap(), b"cde");
+        assert_eq!(slice.resident(1..2), Some(&b"d"[..]));
+        let mut buffer = [0; 2];
+        assert!(slice.read_at(2, &mut buffer).is_err() && slice.view(2..4).is_err());
+        slice.read_at(1, &mut buffer).unwrap();
+        assert_eq!(&buffer, b"de");
+        assert!(SlicedSource::new(whole, 4, 3).is_none() && SlicedSource::new(whole, u64::MAX, 2).is_none());
+    }
+}
