@@ -16,7 +16,7 @@ if [ $# -eq 0 ]; then
         modelopt modelopt_models quark mxfp4 \
         comfy comfy_encode gemma aqlm vptq sinq \
         gguf ggml_encode npz pth whisper \
-        vocabularies architectures adapters \
+        vocabularies architectures adapters projectors \
         splits end_to_end measure
 fi
 export PYTHONPATH="$REF/dialects${PYTHONPATH:+:$PYTHONPATH}"

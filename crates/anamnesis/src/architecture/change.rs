@@ -6,7 +6,7 @@
 use super::config::Config;
 use super::size::Size;
 use super::state_space;
-use super::tree::{Formula, Step, Tree};
+use super::tree::{Fold, Formula, Step, Tree};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// One change of a tensor.
@@ -44,6 +44,23 @@ pub(crate) enum Change {
     Groups(&'static str),
     /// The middle dimension of three, which is 1, is dropped: `conv1d`.
     WithoutMiddle,
+    /// One of the frames that a convolution over time has, which are its third dimension.
+    Frame(u64),
+    /// Patches of this size with the channels of a pixel side by side: a convolution, channel by channel.
+    ChannelsFirst(Size),
+    /// Patches of several frames, each channel by channel: the sum of the frames as a convolution. The number of frames and
+    /// the size of a patch.
+    SummedFrames(Size, Size),
+    /// A single value becomes a list of one.
+    AsList,
+    /// The last dimension, which is 1, is dropped.
+    WithoutLast,
+    /// ln(1 + exp(x))
+    Softplus,
+    /// The scale of a batch norm, from a stack of its weight and its variance.
+    NormScale,
+    /// The shift of a batch norm, from a stack of its weight, bias, mean and variance.
+    NormShift,
     /// The same values with other dimensions: before and after.
     Shaped(&'static [Size], &'static [Size]),
     /// Rows past the end of the vocabulary are dropped.
@@ -115,6 +132,9 @@ pub(crate) struct TiledHeads {
     pub width: Size,
     pub is_columns: bool,
 }
+
+/// The channels of an image.
+const CHANNELS: u64 = 3;
 
 /// A factor of the configuration: a key, an item of a list, or a function of it and the layer.
 #[derive(Debug, Clone, Copy)]
@@ -204,6 +224,17 @@ impl Reshaped {
         match &self.shape[..] {
             [stack @ .., rows, cols] => Ok((stack, *rows, *cols)),
             shape => Err(misfit(shape, "matrices")),
+        }
+    }
+
+    /// A stack of vectors that become one.
+    fn folded(self, count: usize, fold: Fold) -> Result<Self> {
+        match self.shape[..] {
+            [vectors, values] if vectors == count => {
+                let step = Step::Fold { row: values as u64, count: count as u64, fold };
+                Ok(self.after(step).with_shape(vec![values]))
+            }
+            _ => Err(misfit(&self.shape, "vectors of one length")),
         }
     }
 
@@ -469,6 +500,22 @@ impl Change {
                 [rows, 1, cols] => Ok(tensor.with_shape(vec![rows, cols])),
                 _ => Err(misfit(&tensor.shape, "[channels, 1, width]")),
             },
+            Self::Frame(_) | Self::ChannelsFirst(_) | Self::SummedFrames(..) => self.convolution(tensor, config),
+            Self::AsList if tensor.shape.is_empty() => Ok(tensor.with_shape(vec![1])),
+            Self::AsList => Ok(tensor),
+            Self::WithoutLast => match &tensor.shape[..] {
+                [shape @ .., 1] => {
+                    let shape = shape.to_vec();
+                    Ok(tensor.with_shape(shape))
+                }
+                _ => Err(misfit(&tensor.shape, "[outputs, inputs, 1]")),
+            },
+            Self::Softplus => {
+                let length = tensor.shape.iter().map(|&size| size as u64).product();
+                Ok(tensor.each(Formula::Softplus(length)))
+            }
+            Self::NormScale => tensor.folded(2, Fold::NormScale),
+            Self::NormShift => tensor.folded(4, Fold::NormShift),
             Self::CutToVocabulary => match (&tensor.shape[..], config.vocabulary) {
                 (&[rows, cols], Some(tokens)) if rows as u64 > tokens => {
                     let part = Step::Part { row, per: rows as u64, start: 0, count: tokens };
@@ -555,11 +602,56 @@ impl Change {
                 [rows, cols] => Ok(tensor.with_shape(vec![rows, 1, cols])),
                 _ => Err(misfit(&tensor.shape, "[channels, width]")),
             },
+            Self::Frame(_)
+            | Self::ChannelsFirst(_)
+            | Self::SummedFrames(..)
+            | Self::AsList
+            | Self::WithoutLast
+            | Self::Softplus
+            | Self::NormScale
+            | Self::NormShift => Err(AnamnesisError::parse("tensors of projectors are not restored")),
             // Dropped and added rows belong to no token. Multiplied weights stay: the restored configuration has factors of 1.
             Self::MinusMean(_) | Self::OverColumnNorms(_) => Ok(tensor),
             Self::Ternary(_) => Err(AnamnesisError::parse("its values before they became ternary are not in the file")),
             Self::RepeatedFirstHead => Err(AnamnesisError::parse("the norms of its other heads are not in the file")),
             Self::CutToVocabulary | Self::PaddedToVocabulary | Self::Times(_) | Self::TimesStateSpace => Ok(tensor),
+        }
+    }
+}
+
+impl Change {
+    /// The weights of a convolution over patches, `[outputs, channels, size, size]`.
+    fn convolution(self, tensor: Reshaped, config: &Config) -> Result<Reshaped> {
+        match (self, &tensor.shape[..]) {
+            (Self::Frame(frame), &[outputs, channels, 2, height, width]) => {
+                let part = Step::Part { row: (height * width) as u64, per: 2, start: frame, count: 1 };
+                Ok(tensor.after(part).with_shape(vec![outputs, channels, height, width]))
+            }
+            (Self::Frame(_), shape) => Err(misfit(shape, "[outputs, channels, 2, height, width]")),
+            (Self::ChannelsFirst(patch), &[outputs, values]) => {
+                let size = (patch.of)(config)?;
+                if size.checked_mul(size).and_then(|area| area.checked_mul(CHANNELS)) != Some(values as u64) {
+                    let why =
+                        format!("{values} values are no patches of {size} by {size} by {CHANNELS} ({})", patch.hf);
+                    return Err(AnamnesisError::parse(why));
+                }
+                let shape = vec![outputs, CHANNELS as usize, size as usize, size as usize];
+                Ok(tensor.after(Step::Transpose { rows: size * size, cols: CHANNELS }).with_shape(shape))
+            }
+            (Self::SummedFrames(frames, patch), &[outputs, values]) => {
+                let (count, size) = ((frames.of)(config)?, (patch.of)(config)?);
+                let row = size.saturating_mul(size).saturating_mul(CHANNELS);
+                if count == 0 || row.checked_mul(count) != Some(values as u64) {
+                    let why = format!(
+                        "{values} values are no {count} patches of {size} by {size} by {CHANNELS} ({}, {})",
+                        frames.hf, patch.hf
+                    );
+                    return Err(AnamnesisError::parse(why));
+                }
+                let shape = vec![outputs, CHANNELS as usize, size as usize, size as usize];
+                Ok(tensor.after(Step::Fold { row, count, fold: Fold::Sum }).with_shape(shape))
+            }
+            (_, shape) => Err(misfit(shape, "a matrix")),
         }
     }
 }

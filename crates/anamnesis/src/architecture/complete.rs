@@ -39,6 +39,10 @@ pub(super) struct Tensors<'a> {
 impl Architecture {
     /// The number of layers, without and with those for multi-token prediction.
     pub(super) fn layer_counts(&self, config: &Config) -> Result<(u64, u64)> {
+        if self.is_projector {
+            // The stacks of its rules count their layers themselves.
+            return Ok((0, 0));
+        }
         let own = size::first(config, LAYER_KEYS)?;
         Ok((own, own.saturating_add(config.nextn_layers)))
     }
@@ -157,6 +161,9 @@ impl Check<'_> {
             return Ok(None);
         }
         let mut shape = self.rule.shape.iter().map(|size| size.at(self.config, layer)).collect::<Result<Vec<_>>>()?;
+        if names::BOUNDS.contains(&ending) {
+            return Ok(Some(vec![1]));
+        }
         // A bias has one value per row.
         if ending == "bias" && shape.len() > 1 {
             shape.pop();
@@ -176,7 +183,7 @@ impl Check<'_> {
     fn missing(&self, layer: Option<u64>, ending: &str, need: Need) -> AnamnesisError {
         let captures = Captures { expert: Some(0), ending };
         let name = match self.tensors.side {
-            Side::Checkpoint => self.rule.hf_name(self.of.layer_prefix, layer, captures),
+            Side::Checkpoint => self.of.stored_name(&self.rule.hf_name(self.of.layer_prefix, layer, captures)),
             Side::Gguf => self.rule.gguf_name(layer, captures),
         };
         let keys = need.keys().map_or_else(String::new, |keys| format!(" ({keys})"));

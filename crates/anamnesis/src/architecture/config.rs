@@ -61,6 +61,18 @@ impl Config {
         Ok(config)
     }
 
+    /// A configuration that is taken as it is: that of a projector, with the objects of its towers.
+    pub(crate) fn of_projector(values: Map<String, Value>) -> Self {
+        Self {
+            values,
+            rope: Rope::default(),
+            vocabulary: None,
+            nextn_layers: 0,
+            is_without_mtp: false,
+            measured: Measured::default(),
+        }
+    }
+
     /// A value that is not `null`. Dots separate the keys of objects and those in them.
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
         let mut keys = key.split('.');
@@ -76,8 +88,17 @@ impl Config {
 
     /// Which of several keys for the same the configuration has, even without a value; the first, if it has none.
     pub(crate) fn key_of<'a>(&self, keys: &[&'a str]) -> &'a str {
-        let own = keys.iter().find(|key| self.values.contains_key(**key));
+        let has = |key: &str| match key.rsplit_once('.') {
+            Some((outer, inner)) => self.get(outer).is_some_and(|object| object.get(inner).is_some()),
+            None => self.values.contains_key(key),
+        };
+        let own = keys.iter().find(|key| has(key));
         own.or(keys.first()).copied().unwrap_or("")
+    }
+
+    /// Which of several keys has a value; the first, if none has.
+    pub(crate) fn present<'a>(&self, keys: &[&'a str]) -> &'a str {
+        keys.iter().find(|key| self.get(key).is_some()).or(keys.first()).copied().unwrap_or("")
     }
 
     /// The number of layers, with those for multi-token prediction.

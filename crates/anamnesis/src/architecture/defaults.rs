@@ -18,6 +18,18 @@ pub(crate) enum DefaultValue {
     Absent,
 }
 
+impl DefaultValue {
+    /// The value of a default that does not depend on other keys.
+    pub(super) fn constant(self) -> Option<Value> {
+        match self {
+            Self::Count(count) => Some(Value::from(count)),
+            Self::Real(real) => Some(Value::from(real)),
+            Self::Flag(flag) => Some(Value::from(flag)),
+            Self::Same(_) | Self::Quotient(..) | Self::Absent => None,
+        }
+    }
+}
+
 pub(crate) use DefaultValue::{Absent, Count, Flag, Quotient, Real, Same};
 
 /// A configuration key with its default.

@@ -5,6 +5,7 @@ pub(crate) use super::key_names::{
     ALL_EXPERT_KEYS, CONTEXT_KEYS, EPSILON_KEYS, EXPERT_KEYS, FFN_KEYS, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS,
     LAYER_KEYS,
 };
+use super::size::Size;
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -55,6 +56,8 @@ pub(crate) enum ValueSource {
     RealsFn(fn(&Config) -> Result<Option<Vec<f32>>>),
     /// A derived list of strings.
     TextsFn(fn(&Config) -> Result<Option<Vec<String>>>),
+    /// A size, which must not be zero.
+    Size(Size),
     /// A key that an earlier table writes is removed.
     Removed,
     /// `general.file_type`: the only key without the architecture's prefix.
@@ -116,6 +119,10 @@ impl Key {
             ValueSource::TextsFn(derive) => {
                 derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::String(list))))
             }
+            ValueSource::Size(size) => match (size.of)(config)? {
+                0 => return Err(AnamnesisError::parse(format!("config.json: {} is 0", quoted(size.hf)))),
+                size => count(Some(size)),
+            },
             ValueSource::Removed => None,
             ValueSource::FileType => Some(MetadataValue::U32(file_type)),
         })

@@ -38,6 +38,10 @@ pub struct Architecture {
     pub(super) renames: &'static [Rename],
     /// Prefixes of renamed tensors that GGUF does not have.
     pub(super) dropped: &'static [&'static str],
+    /// Whether it is the projector of a multimodal model: its towers without the language model.
+    pub(super) is_projector: bool,
+    /// Prefixes of renamed tensors whose numbers are places in a list of the configuration, with the key of the list.
+    pub(super) numbered: &'static [(&'static str, &'static str)],
     pub(super) rules: &'static [&'static [Rule]],
     /// The keys that the converter writes first, while it prepares tensors.
     pub(super) early_keys: &'static [Key],
@@ -166,6 +170,8 @@ pub(super) const DECODER: Architecture = Architecture {
     layer_prefix: "model.layers.",
     renames: &[],
     dropped: &[],
+    is_projector: false,
+    numbered: &[],
     rules: &[],
     early_keys: &[],
     keys: &[key::COMMON],
@@ -215,6 +221,9 @@ impl Architecture {
 
     /// The name that rules are written for; `None` for tensors that GGUF does not have.
     pub(super) fn local_name(&self, name: &str, layers: Option<u64>) -> Option<String> {
+        if self.is_projector {
+            return names::of_projector(name, self.renames, self.dropped);
+        }
         let bare = names::bare(name);
         if names::is_not_weight(&bare) {
             return None;
@@ -229,6 +238,14 @@ impl Architecture {
         match class.defaults {
             [] => defaults::of_class(class.model_type).iter().any(|(known, _)| *known == key),
             lists => lists.iter().copied().flatten().any(|(known, _)| *known == key),
+        }
+    }
+
+    /// The name in the checkpoint of a tensor that rules name, for messages.
+    pub(super) fn stored_name(&self, name: &str) -> String {
+        match self.is_projector {
+            true => names::with_old_prefix(name, self.renames),
+            false => name.to_owned(),
         }
     }
 

@@ -81,6 +81,7 @@ impl Architecture {
                 mapper.left_out.push(tensor.name.to_owned());
                 continue;
             };
+            let name = self.renumbered(name, config).map_err(|error| error.in_tensor(tensor.name))?;
             let is_known = mapper.tensor(place, &name, layers).map_err(|error| error.in_tensor(tensor.name))?;
             if !is_known {
                 unknown.push(tensor.name);
@@ -92,6 +93,19 @@ impl Architecture {
         mapper.stack()?;
         mapper.check_complete(is_whole)?;
         mapper.finish()
+    }
+
+    /// A name whose number is a place in a list, with the number in the list.
+    fn renumbered(&self, name: String, config: &Config) -> Result<String> {
+        for (prefix, key) in self.numbered {
+            let Some((place, rest)) = names::in_layer(prefix, &name) else { continue };
+            let Some(number) = config.count_of_layer(key, place)? else {
+                let why = format!("config.json: {} has no item {place}", quoted(key));
+                return Err(AnamnesisError::parse(why));
+            };
+            return Ok(format!("{prefix}{number}.{rest}"));
+        }
+        Ok(name)
     }
 
     /// Whether rows of the embedding that have no token are left out.
@@ -188,7 +202,10 @@ impl Mapper<'_> {
             let layers = rule.layers(self.config, layers)?;
             if let Some(layer) = layer.filter(|layer| *layer >= layers) {
                 if !self.is_prediction(layer) {
-                    let key = quoted(self.config.key_of(LAYER_KEYS));
+                    let key = match rule.stack.and_then(|stack| stack.layers) {
+                        Some(size) => quoted(size.hf),
+                        None => quoted(self.config.key_of(LAYER_KEYS)),
+                    };
                     let why = format!("it is of layer {layer}, config.json says there are {layers} ({key})");
                     return Err(AnamnesisError::parse(why));
                 }

@@ -28,6 +28,7 @@ mod modules;
 mod names;
 mod need;
 mod prelude;
+pub(crate) mod projectors;
 mod registry;
 pub(crate) mod reshape;
 mod restore;

@@ -12,15 +12,21 @@ pub(crate) struct Captures<'a> {
 /// The begin of a placeholder in a pattern: `{X}` for the number of an expert, or `{q|k|v}` for one of several words.
 pub(super) const PLACEHOLDER: char = '{';
 
-/// The endings that `*` matches.
+/// The endings that `*` matches, and those that only `#` matches.
 const ENDINGS: [&str; 2] = ["weight", "bias"];
+pub(super) const BOUNDS: [&str; 4] = ["input_min", "input_max", "output_min", "output_max"];
+
+/// The last characters of patterns that leave the ending open.
+const OPEN: [char; 2] = ['*', '#'];
 
 /// Matches a name with a pattern.
 pub(crate) fn captures<'a>(pattern: &str, name: &'a str) -> Option<Captures<'a>> {
-    let (pattern, name, ending) = match pattern.strip_suffix('*') {
+    let (pattern, name, ending) = match pattern.strip_suffix(OPEN) {
         None => (pattern, name, ""),
         Some(front) => {
-            let ending = ENDINGS.into_iter().find_map(|ending| name.strip_suffix(ending).map(|rest| (rest, ending)));
+            let bounds = BOUNDS.into_iter().filter(|_| pattern.ends_with('#'));
+            let mut endings = ENDINGS.into_iter().chain(bounds);
+            let ending = endings.find_map(|ending| name.strip_suffix(ending).map(|rest| (rest, ending)));
             let (rest, ending) = ending?;
             (front, rest, &name[name.len() - ending.len()..])
         }
@@ -42,7 +48,7 @@ pub(crate) fn captures<'a>(pattern: &str, name: &'a str) -> Option<Captures<'a>>
 
 /// The name that a pattern and its open parts give.
 pub(crate) fn fill(pattern: &str, captures: Captures<'_>) -> String {
-    let name = match pattern.strip_suffix('*') {
+    let name = match pattern.strip_suffix(OPEN) {
         Some(front) => format!("{front}{}", captures.ending),
         None => pattern.to_owned(),
     };
@@ -115,6 +121,28 @@ pub(crate) fn is_not_weight(name: &str) -> bool {
         || TOWERS.iter().any(|part| name.contains(part))
 }
 
+/// Prefixes that the tensors of projectors are renamed to: towers, and the layers between them and the language model.
+const OF_PROJECTORS: [&str; 3] = ["vision.", "audio.", "mm."];
+
+/// The name of a projector's tensor after its renames; `None` for those of the language model, and for buffers.
+pub(crate) fn of_projector(name: &str, renames: &[Rename], dropped: &[&str]) -> Option<String> {
+    if BUFFERS.iter().any(|ending| name.ends_with(ending)) || !renames.iter().any(|rename| rename.takes(name)) {
+        return None;
+    }
+    let name = renamed(name, renames, "", None);
+    let is_own = OF_PROJECTORS.iter().any(|prefix| name.starts_with(prefix));
+    (is_own && !dropped.iter().any(|prefix| name.starts_with(prefix))).then_some(name)
+}
+
+/// The name before a prefix was renamed.
+pub(crate) fn with_old_prefix(name: &str, renames: &[Rename]) -> String {
+    let before = renames.iter().find_map(|rename| match rename {
+        Rename::Prefix(from, to) if !to.is_empty() => name.strip_prefix(to).map(|rest| format!("{from}{rest}")),
+        _ => None,
+    });
+    before.unwrap_or_else(|| name.to_owned())
+}
+
 /// The name of a tensor without `language_model.`, which multimodal models add.
 pub(crate) fn bare(name: &str) -> String {
     name.replace("language_model.", "")
@@ -131,6 +159,13 @@ pub(crate) enum Rename {
     Ending(&'static str, &'static str),
     /// Layers under this prefix are counted after the last: `mtp.layers.` of multi-token prediction.
     FurtherLayers(&'static str),
+}
+
+impl Rename {
+    /// Whether it renames the prefix of a name.
+    fn takes(&self, name: &str) -> bool {
+        matches!(self, Self::Prefix(from, _) if name.starts_with(from))
+    }
 }
 
 /// A name after the renames of an architecture.

@@ -3,12 +3,12 @@
 use super::change::Change;
 use super::config::Config;
 use super::names::{self, Captures};
-use super::need::Need;
+use super::need::{self, Need};
 use super::size::Size;
 use crate::error::Result;
 
 /// The rule of a tensor. In its names, `{X}` is the number of an expert, `{q|k|v}` one of several words, and `*` at the
-/// end `weight` or `bias`. Experts and words are stacked to one tensor; the first size of its shape counts them.
+/// end `weight` or `bias`; `#` may also be one of the bounds of a clipped layer. Experts and words are stacked to one tensor; the first size of its shape counts them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule {
     /// The name in a checkpoint, after the layer's prefix and number.
@@ -144,8 +144,10 @@ impl Rule {
     pub(crate) fn endings(&self) -> impl Iterator<Item = (&'static str, Need)> {
         let open = [("weight", self.need), ("bias", self.bias)];
         let closed = [("", self.need)];
-        let is_open = self.gguf.ends_with('*');
-        open.into_iter().filter(move |_| is_open).chain(closed.into_iter().filter(move |_| !is_open))
+        let (is_open, is_clipped) = (self.gguf.ends_with(['*', '#']), self.gguf.ends_with('#'));
+        let bounds = names::BOUNDS.into_iter().map(|bound| (bound, need::OPTIONAL)).filter(move |_| is_clipped);
+        let open = open.into_iter().filter(move |_| is_open);
+        open.chain(bounds).chain(closed.into_iter().filter(move |_| !is_open))
     }
 
     /// Matches a name of a checkpoint: its layer, and its expert and ending.

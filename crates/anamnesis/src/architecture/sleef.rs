@@ -1,4 +1,4 @@
-//! Powers as torch takes them on CPUs with vector instructions.
+//! Powers and softplus as torch computes them on CPUs with vector instructions.
 //!
 //! torch calls `Sleef_powf_u10` for whole vectors and the C library's `powf` for the values that are left. The former is right
 //! to one unit in the last place, so that its bits have to be reproduced step by step: the logarithm and the exponential in
@@ -15,6 +15,51 @@ pub(super) fn powers(base: f32, exponents: &[f32]) -> Vec<f32> {
         false => base.powf(exponent),
     };
     exponents.iter().enumerate().map(power).collect()
+}
+
+/// The values of a list of this length that torch computes in vectors, from the first on.
+pub(super) const fn in_vectors(length: u64) -> u64 {
+    length / AT_ONCE as u64 * AT_ONCE as u64
+}
+
+/// ln(1 + exp(x)), in vectors or by the C library; the value itself, if it is large.
+pub(super) fn softplus(value: f32, is_in_vectors: bool) -> f32 {
+    match is_in_vectors {
+        _ if value > 20.0 => value,
+        true => logarithm_of_next(single_exponential(value)),
+        false => value.exp().ln_1p(),
+    }
+}
+
+/// `Sleef_expf_u10`.
+fn single_exponential(value: f32) -> f32 {
+    if value < -104.0 {
+        return 0.0;
+    }
+    let whole = (value * std::f32::consts::LOG2_E).round_ties_even();
+    let rest = whole.mul_add(-1.428_606_8e-6, whole.mul_add(-0.693_145_75, value));
+    let series = [0.001_393_043_6f32, 0.008_333_361, 0.041_666_485, 0.166_666_67, 0.5];
+    let series = series.into_iter().fold(0.000_198_527_62f32, |sum, term| sum.mul_add(rest, term));
+    let sum = 1.0 + (rest * rest).mul_add(series, rest);
+    let half = (whole / 2.0).floor();
+    sum * 2f32.powi(half as i32) * 2f32.powi((whole - half) as i32)
+}
+
+/// `Sleef_log1pf_u10` of a positive number.
+fn logarithm_of_next(value: f32) -> f32 {
+    let scaled = (value + 1.0) * (1.0 / 0.75);
+    let exponent = ((scaled.to_bits() >> 23) as i32 - 127) as f32;
+    let power = 2f32.powi(-(exponent as i32));
+    let mantissa = value.mul_add(power, power - 1.0);
+    let two = 2.0 + mantissa;
+    let ratio = Pair(mantissa, 0.0).over(Pair(two, 2.0 - two + mantissa));
+    let square = ratio.0 * ratio.0;
+    let series = 0.302_729_5f32.mul_add(square, 0.399_610_82).mul_add(square, 0.666_669_5);
+    let whole = Pair(std::f32::consts::LN_2, -1.904_654_3e-9).times(exponent);
+    let Pair(high, low) = whole.plus(Pair(ratio.0 * 2.0, ratio.1 * 2.0));
+    let last = square * ratio.0 * series;
+    let sum = high + last;
+    sum + (high - sum + last + low)
 }
 
 /// A number as the sum of two, the second of which is what the first was rounded by.
@@ -103,6 +148,28 @@ fn exponential(value: Pair) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The bits of `softplus((torch.arange(72) * 19 - 600) / 64)` by torch 2.13 on x86-64 with AVX-512. The last 8 are not in
+    /// whole vectors, and too large to depend on the C library.
+    #[test]
+    fn softplus_is_that_of_torch() {
+        let values = (0..72i16).map(|index| f32::from(index * 19 - 600) / 64.0);
+        let found: Vec<u32> =
+            values.enumerate().map(|(at, x)| softplus(x, (at as u64) < in_vectors(72)).to_bits()).collect();
+        #[rustfmt::skip]
+        let wanted = [
+            951180932, 955209853, 958466242, 962113665, 965855711, 969157545, 973339336, 976327969,
+            980348795, 983612528, 987250573, 990999706, 994289696, 998478620, 1001451058, 1005444429,
+            1008719681, 1012316812, 1016079954, 1019307000, 1023514627, 1026388831, 1030208558, 1033531520,
+            1036859672, 1040699592, 1043520699, 1047138911, 1050147460, 1053001317, 1056494517, 1058825164,
+            1061286402, 1064114537, 1066324226, 1068077068, 1069974035, 1071994536, 1073929837, 1075033238,
+            1076169864, 1077332514, 1078515295, 1079713496, 1080923421, 1082136321, 1082749051, 1083364285,
+            1083981391, 1084599897, 1085219448, 1085839777, 1086460686, 1087082026, 1087703687, 1088325587,
+            1088947665, 1089569874, 1090192182, 1090666802, 1090978019, 1091289257, 1091600509, 1091911773,
+            1092223045, 1092534323, 1092845606, 1093156892, 1093468181, 1093779472, 1094090764, 1094402057,
+        ];
+        assert_eq!(found, wanted);
+    }
 
     /// The bits of `10000.0 ** (torch.arange(0, 168, 2, dtype=torch.float32) / 168)` by torch 2.13 on x86-64 with AVX-512. The
     /// last 20 are not in whole vectors.

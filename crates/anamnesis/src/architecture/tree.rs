@@ -34,6 +34,18 @@ pub(crate) enum Step {
     Transpose { rows: u64, cols: u64 },
     /// A formula for every value.
     Each(Formula),
+    /// Every `count` rows become one.
+    Fold { row: u64, count: u64, fold: Fold },
+}
+
+/// How several rows become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Fold {
+    /// The scale of a batch norm from its weight and its variance.
+    NormScale,
+    /// The shift of a batch norm from its weight, bias, mean and variance.
+    NormShift,
+    Sum,
 }
 
 /// A formula for a value x.
@@ -51,6 +63,8 @@ pub(crate) enum Formula {
     NegativeExponential,
     /// ln(-x)
     LogarithmOfNegative,
+    /// ln(1 + exp(x)) of a list of this length
+    Softplus(u64),
     /// a * x, with factors for ranges of rows, each given by its end; they repeat after `period` rows.
     Times { row: u64, period: u64, factors: Vec<(u64, f32)> },
 }

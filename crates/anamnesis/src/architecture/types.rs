@@ -54,17 +54,55 @@ const FACTORS: [&str; 2] = [".lora_a", ".lora_b"];
 pub(crate) struct TypeRules {
     /// Whether small matrices have the requested type too.
     all_matrices: bool,
-    /// Parts of the names of further tensors that stay F32.
+    /// Parts of the names of further tensors that stay F32; `^` marks the start of a name.
     f32: &'static [&'static str],
+    /// Parts of the names of tensors that are F16 whatever type is requested.
+    f16: &'static [&'static str],
+    /// Parts of the names of tensors that are F16 if that is requested, and otherwise F32.
+    f16_or_f32: &'static [&'static str],
 }
 
 impl TypeRules {
-    pub(crate) const USUAL: Self = Self { all_matrices: false, f32: &[] };
-    pub(crate) const ALL_MATRICES: Self = Self { all_matrices: true, f32: &[] };
+    pub(crate) const USUAL: Self = Self { all_matrices: false, f32: &[], f16: &[], f16_or_f32: &[] };
+    pub(crate) const ALL_MATRICES: Self = Self { all_matrices: true, ..Self::USUAL };
+    /// Those of projectors.
+    pub(crate) const PROJECTOR: Self =
+        Self { f16_or_f32: &[".patch_embd.weight", ".patch_merger.weight"], ..Self::USUAL };
 
     /// The usual types, but F32 for tensors with one of these texts in their names.
     pub(crate) const fn with_f32(f32: &'static [&'static str]) -> Self {
-        Self { all_matrices: false, f32 }
+        Self { f32, ..Self::USUAL }
+    }
+
+    /// The same with F32 for further parts of names.
+    pub(crate) const fn and_f32(self, f32: &'static [&'static str]) -> Self {
+        Self { f32, ..self }
+    }
+
+    /// The same with F16 for parts of names.
+    pub(crate) const fn and_f16(self, f16: &'static [&'static str]) -> Self {
+        Self { f16, ..self }
+    }
+
+    /// The same with F16 or F32 for parts of names.
+    pub(crate) const fn and_f16_or_f32(self, f16_or_f32: &'static [&'static str]) -> Self {
+        Self { f16_or_f32, ..self }
+    }
+
+    /// The type of a tensor that does not depend on the requested one, except for that being F16.
+    pub(crate) fn fixed(self, name: &str, rank: usize, weights: Weights) -> Option<TargetDtype> {
+        let is_in = |part: &&str| match part.strip_prefix('^') {
+            Some(start) => name.starts_with(start),
+            None => name.contains(part),
+        };
+        let has = |parts: &[&str]| rank > 1 && parts.iter().any(is_in);
+        match weights {
+            _ if has(self.f32) => Some(TargetDtype::F32),
+            _ if has(self.f16) => Some(TargetDtype::F16),
+            Weights::Plain(TargetDtype::F16) if has(self.f16_or_f32) => Some(TargetDtype::F16),
+            _ if has(self.f16_or_f32) || self.stays_f32(name, rank) => Some(TargetDtype::F32),
+            _ => None,
+        }
     }
 
     /// Whether a tensor is F32 whatever type is requested.

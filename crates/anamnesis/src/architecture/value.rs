@@ -4,13 +4,26 @@ use serde_json::Value;
 
 use crate::error::{AnamnesisError, Result, quoted};
 
+/// The object that the files describing the preprocessing of inputs are read as.
+pub(crate) const PREPROCESSOR: &str = "preprocessor_config";
+
+/// The file that a key is in, and its name there.
+fn place(key: &str) -> (&'static str, &str) {
+    match key.strip_prefix(PREPROCESSOR).and_then(|key| key.strip_prefix('.')) {
+        Some(key) => ("preprocessor_config.json", key),
+        None => ("config.json", key),
+    }
+}
+
 pub(super) fn missing(key: &str) -> AnamnesisError {
-    AnamnesisError::parse(format!("config.json has no {}", quoted(key)))
+    let (file, key) = place(key);
+    AnamnesisError::parse(format!("{file} has no {}", quoted(key)))
 }
 
 pub(super) fn unexpected(key: &str, value: &Value, wanted: &str) -> AnamnesisError {
     let shown: String = value.to_string().chars().take(60).collect();
-    AnamnesisError::parse(format!("config.json: {} is {shown}, {wanted} is needed", quoted(key)))
+    let (file, key) = place(key);
+    AnamnesisError::parse(format!("{file}: {} is {shown}, {wanted} is needed", quoted(key)))
 }
 
 pub(super) fn as_count(key: &str, value: &Value) -> Result<u64> {

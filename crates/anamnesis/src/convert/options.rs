@@ -44,6 +44,8 @@ pub struct ConvertOptions {
     pub like: Option<String>,
     /// Whether a checkpoint converted to GGUF loses its layers for multi-token prediction.
     pub without_mtp: bool,
+    /// Whether the vision and audio towers of a multimodal model are written instead of its language model.
+    pub projector: bool,
     /// The directory of the model that an adapter (LoRA) was trained for. Only its configuration is read.
     pub base: Option<PathBuf>,
     /// How a GGUF model is split into files.
@@ -163,6 +165,13 @@ impl ConvertOptions {
     #[must_use]
     pub const fn with_without_mtp(mut self, without: bool) -> Self {
         self.without_mtp = without;
+        self
+    }
+
+    /// Sets whether the towers of a multimodal model are written instead of its language model.
+    #[must_use]
+    pub const fn with_projector(mut self, projector: bool) -> Self {
+        self.projector = projector;
         self
     }
 

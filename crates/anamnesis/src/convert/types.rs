@@ -83,8 +83,10 @@ impl Types {
 /// The type that llama.cpp's converter gives a tensor; `None` means Q8_0.
 fn llama_cpp(weights: Weights, rules: TypeRules, values: &TypedValues<'_>) -> Option<TargetDtype> {
     let row = values.shape.last().map_or(0, |&row| row as u64);
+    if let Some(fixed) = rules.fixed(values.output_name, values.shape.len(), weights) {
+        return Some(fixed);
+    }
     match weights {
-        _ if rules.stays_f32(values.output_name, values.shape.len()) => Some(TargetDtype::F32),
         Weights::Plain(dtype) => Some(dtype),
         Weights::Q8_0 if row.is_multiple_of(BlockType::Q8_0.block_elements()) => None,
         Weights::Q8_0 => Some(TargetDtype::F16),

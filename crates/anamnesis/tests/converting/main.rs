@@ -12,6 +12,7 @@ mod convert;
 mod end_to_end;
 mod identity;
 mod output;
+mod projectors;
 mod repacking;
 mod repacking_integers;
 mod splitting;

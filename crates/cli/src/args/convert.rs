@@ -300,6 +300,13 @@ pub(crate) struct ConvertArgs {
     /// From a model directory to GGUF: leave out layers for multi-token prediction
     #[arg(long, conflicts_with = "keep_names", help_heading = GGUF)]
     pub(crate) no_mtp: bool,
+    /// From a multimodal model directory to GGUF: write its vision and audio towers instead of its language model
+    #[arg(long, conflicts_with = "keep_names", help_heading = GGUF)]
+    pub(crate) mmproj: bool,
+    /// From a multimodal model directory to GGUF: write its vision and audio towers too, into a file whose name begins
+    /// with mmproj-
+    #[arg(long, conflicts_with_all = ["keep_names", "mmproj"], help_heading = GGUF)]
+    pub(crate) with_mmproj: bool,
     /// From a LoRA adapter to GGUF: the directory of the model it was trained for, or hf:org/name; only its
     /// config.json is read [default: the model that the adapter names, in the local Hugging Face cache]
     #[arg(long, value_name = "DIR", conflicts_with = "keep_names", help_heading = GGUF)]

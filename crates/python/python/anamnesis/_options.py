@@ -112,3 +112,5 @@ class ConvertOptions(QuantizeOptions, total=False):
     like: str
     no_mtp: bool
     base: Path
+    mmproj: bool
+    with_mmproj: bool

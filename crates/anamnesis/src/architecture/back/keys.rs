@@ -58,6 +58,7 @@ pub(super) fn check_types(architecture: &'static Architecture, file: &Gguf<'_>) 
             | ValueSource::CountOr(..)
             | ValueSource::CountFn(_)
             | ValueSource::Needed(_)
+            | ValueSource::Size(_)
             | ValueSource::Layers => (is_count, "a count"),
             ValueSource::CountOrList(_) => (is_count || matches!(value, MetadataValue::Array(_)), "a count"),
             ValueSource::Real(_) | ValueSource::RealOr(..) | ValueSource::RealFn(_) | ValueSource::NeededReal(_) => {

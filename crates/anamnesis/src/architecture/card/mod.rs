@@ -22,12 +22,14 @@ use crate::error::Result;
 pub(crate) enum FileType {
     Model,
     Adapter,
+    Projector,
 }
 
 impl FileType {
     fn write(self, metadata: &mut MetadataBuilder) {
         match self {
             Self::Model => metadata.text("general.type", "model"),
+            Self::Projector => metadata.text("general.type", "mmproj"),
             Self::Adapter => {
                 metadata.text("general.type", "adapter");
                 metadata.text("adapter.type", "lora");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::constant::Constant;
 use super::each::Each;
+use super::folded::Folded;
 use super::interleaved::Interleaved;
 use super::picked::Picked;
 use super::stacked::Stacked;
@@ -142,6 +143,13 @@ impl Builder<'_> {
             Step::Each(formula) => {
                 self.block.is_none().then_some(())?;
                 (Arc::new(Each { inner, formula: formula.clone(), stored }), elements)
+            }
+            &Step::Fold { row, count, fold } => {
+                self.block.is_none().then_some(())?;
+                let is_half = stored == Some(Dtype::F16);
+                let folded = Folded { inner, row, count, fold, is_half };
+                let elements = folded.elements();
+                (Arc::new(folded), elements)
             }
             _ => {
                 let picked = Picked::of(inner, step, |row| self.scaled(row))?;

@@ -8,6 +8,7 @@ use anamnesis_kernels::float::{bf16, f16};
 use anamnesis_kernels::widen_f32;
 
 use crate::architecture::exponential::exponential;
+use crate::architecture::sleef;
 use crate::architecture::tree::Formula;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
@@ -36,6 +37,7 @@ impl Hash for Each {
             Formula::Ternary(number) => (6u8, number.to_bits()).hash(hasher),
             Formula::NegativeExponential => 1u8.hash(hasher),
             Formula::LogarithmOfNegative => 2u8.hash(hasher),
+            Formula::Softplus(length) => (7u8, length).hash(hasher),
             Formula::Times { row, period, factors } => {
                 (3u8, row, period).hash(hasher);
                 factors.iter().for_each(|(end, factor)| (end, factor.to_bits()).hash(hasher));
@@ -61,6 +63,12 @@ impl Each {
             }
             Formula::NegativeExponential => values.iter_mut().for_each(|value| *value = -exponential(*value)),
             Formula::LogarithmOfNegative => values.iter_mut().for_each(|value| *value = logarithm(-*value)),
+            Formula::Softplus(length) => {
+                let in_vectors = sleef::in_vectors(*length);
+                for (element, value) in (first..).zip(values.iter_mut()) {
+                    *value = sleef::softplus(*value, element < in_vectors);
+                }
+            }
             Formula::Times { row, period, factors } => {
                 for (element, value) in (first..).zip(values.iter_mut()) {
                     let place = element / (*row).max(1) % (*period).max(1);

@@ -12,6 +12,7 @@
 mod build;
 mod constant;
 mod each;
+mod folded;
 mod interleaved;
 mod picked;
 mod stacked;

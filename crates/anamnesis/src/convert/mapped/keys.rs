@@ -9,6 +9,7 @@ use crate::architecture::sidecars::Directory;
 use crate::architecture::tokenizer::{self, VocabularyRequest};
 use crate::architecture::types::Weights;
 use crate::catalog::{BlockType, Dtype, MetadataValue, TargetDtype};
+use crate::checkpoint::Checkpoint;
 use crate::convert::options::ConvertOptions;
 use crate::error::{AnamnesisError, Result};
 
@@ -61,16 +62,21 @@ impl Model<'_> {
 
     /// The type of most weights: the requested one, or that of the first matrix of BF16 or F16.
     pub(super) fn weights(&self, options: &ConvertOptions) -> Result<Weights> {
-        if options.output_dtype == Some(Dtype::Block(BlockType::Q8_0)) {
-            return Ok(Weights::Q8_0);
-        }
-        if let Some(dtype) = options.target_dtype()? {
-            return Ok(Weights::Plain(dtype));
-        }
-        let matrices = self.checkpoint.catalog.iter().filter(|(_, tensor)| tensor.shape.len() > 1);
-        let half = matrices.map(|(_, tensor)| tensor.dtype).find(|dtype| matches!(dtype, Dtype::BF16 | Dtype::F16));
-        Ok(Weights::Plain(if half == Some(Dtype::BF16) { TargetDtype::BF16 } else { TargetDtype::F16 }))
+        weights_of(self.checkpoint, options)
     }
+}
+
+/// The type of most weights of a checkpoint: the requested one, or that of the first matrix of BF16 or F16.
+pub(super) fn weights_of(checkpoint: &Checkpoint, options: &ConvertOptions) -> Result<Weights> {
+    if options.output_dtype == Some(Dtype::Block(BlockType::Q8_0)) {
+        return Ok(Weights::Q8_0);
+    }
+    if let Some(dtype) = options.target_dtype()? {
+        return Ok(Weights::Plain(dtype));
+    }
+    let matrices = checkpoint.catalog.iter().filter(|(_, tensor)| tensor.shape.len() > 1);
+    let half = matrices.map(|(_, tensor)| tensor.dtype).find(|dtype| matches!(dtype, Dtype::BF16 | Dtype::F16));
+    Ok(Weights::Plain(if half == Some(Dtype::BF16) { TargetDtype::BF16 } else { TargetDtype::F16 }))
 }
 
 /// The value of `general.file_type`, where some weights may stay blocks.

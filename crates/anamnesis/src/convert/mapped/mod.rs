@@ -7,6 +7,7 @@ mod compared;
 mod input_scales;
 mod keys;
 mod measure;
+mod projector;
 mod restored;
 
 use std::collections::BTreeSet;
@@ -32,6 +33,7 @@ use crate::error::{AnamnesisError, Result};
 use crate::json;
 use blocks::MappedBlocks;
 pub(crate) use compared::GgufValues;
+use keys::weights_of;
 pub(super) use restored::RestoredOutputs;
 
 /// The file that transformers loads if there is no index: it has the whole model.
@@ -45,10 +47,11 @@ pub(super) struct Model<'a> {
     directory: PathBuf,
 }
 
-/// An input whose tensors get other names in GGUF: a language model or an adapter.
+/// An input whose tensors get other names in GGUF: a language model, an adapter or a projector.
 pub(super) enum MappedInput<'a> {
     Model(Model<'a>),
     Adapter(adapter::Adapter<'a>),
+    Projector(projector::Projector<'a>),
 }
 
 impl MappedInput<'_> {
@@ -56,6 +59,7 @@ impl MappedInput<'_> {
         match self {
             Self::Model(model) => model.architecture(),
             Self::Adapter(adapter) => adapter.architecture(),
+            Self::Projector(projector) => projector.architecture(),
         }
     }
 
@@ -64,6 +68,7 @@ impl MappedInput<'_> {
         match self {
             Self::Model(model) => model.outputs(options, quantise),
             Self::Adapter(adapter) => adapter.outputs(options),
+            Self::Projector(projector) => projector.outputs(options),
         }
     }
 }
@@ -98,6 +103,9 @@ impl Checkpoint {
         target: ConvertTarget,
         options: &ConvertOptions,
     ) -> Result<Option<MappedInput<'_>>> {
+        if options.projector {
+            return self.projector_for(target, options).map(MappedInput::Projector).map(Some);
+        }
         if let Some(adapter) = self.adapter_for(target, options)? {
             return Ok(Some(MappedInput::Adapter(adapter)));
         }

@@ -20,6 +20,7 @@ impl Request<'_> {
         let plan = checkpoint.plan_convert(self.target, &self.options);
         let plan = plan.map_err(|error| self.advise(error, checkpoint))?;
         self.refuse_empty(plan.stats(), plan.kept())?;
+        let projector = self.projector(checkpoint, &job.output)?;
         let notes = note_texts(plan.notes());
         let mut document = job.document(checkpoint, &plan);
         document["out_dtype"] = self.dtype().into();
@@ -28,15 +29,21 @@ impl Request<'_> {
         if let Some(fit) = &self.fit {
             document["fit"] = fit.clone();
         }
+        if let Some(projector) = &projector {
+            document["projector"] = projector.document();
+        }
         let mut lines = report::lines(self.target, &self.dtype(), plan.stats(), plan.architecture());
         lines.extend(report::kept(plan.kept(), printer));
         let tensors = counted(plan.stats().tensors, "tensor");
         let written = job.written(&plan);
         if self.write.dry_run {
             lines.push(format!("Would write {tensors} -> {written} ({})", size(plan.total_bytes())));
+            lines.extend(projector.iter().map(|projector| projector.forecast()));
             let lines: Vec<_> = lines.iter().map(|line| format!("  {line}")).collect();
             return job.forecast(&plan, &notes, &lines, document, printer);
         }
+        // It is the smaller file: if it cannot be written, nothing is.
+        let with_projector = projector.map(|projector| projector.write(printer)).transpose()?;
         let report = job.write(&plan, printer)?;
         for line in lines {
             printer.text(format_args!("  {line}"))?;
@@ -48,6 +55,9 @@ impl Request<'_> {
             report::distance(&report, self.reports, printer)?;
         }
         printer.text(format_args!("  Wrote {tensors} -> {written}"))?;
+        if let Some(line) = with_projector {
+            printer.text(format_args!("  {line}"))?;
+        }
         report::document(&report, self.reports, &mut document);
         printer.document(self.command, document)
     }

@@ -2,6 +2,7 @@
 
 mod directory;
 mod file;
+mod projector;
 mod report;
 
 pub(super) use report::{error_document, errors_table};
@@ -35,6 +36,8 @@ pub(super) struct Request<'a> {
     pub(super) reports: bool,
     /// Whether to write an output without quantised weights.
     pub(super) allow_empty: bool,
+    /// Whether the towers of a multimodal model are written too, into a file of their own.
+    pub(super) with_projector: bool,
     /// The result of `--fit`, for the JSON document.
     pub(super) fit: Option<Value>,
 }
@@ -48,6 +51,7 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     options.keep_names = args.keep_names;
     options.like.clone_from(&args.like);
     options.without_mtp = args.no_mtp;
+    options.projector = args.mmproj;
     options.base.clone_from(&args.base);
     if args.cast.is_some() {
         options = options.with_cast(Cast::All);
@@ -71,8 +75,20 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     }
     let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);
     let (input, write, quantize) = (&args.input, &args.write, &args.quantize);
-    Request { command: "convert", input, write, quantize, target, options, reports, allow_empty, fit: None }
-        .run(printer)
+    let with_projector = args.with_mmproj;
+    Request {
+        command: "convert",
+        input,
+        write,
+        quantize,
+        target,
+        options,
+        reports,
+        allow_empty,
+        with_projector,
+        fit: None,
+    }
+    .run(printer)
 }
 
 /// Refuses options that do not apply to the target.
@@ -81,6 +97,8 @@ fn refuse_inapplicable(args: &ConvertArgs, target: ConvertTarget) -> Result<(), 
         (args.keep_names, "--keep-names"),
         (args.like.is_some(), "--like"),
         (args.no_mtp, "--no-mtp"),
+        (args.mmproj, "--mmproj"),
+        (args.with_mmproj, "--with-mmproj"),
         (args.base.is_some(), "--base"),
         (args.gguf_metadata.is_some(), "--gguf-metadata"),
         (!args.gguf_kv.is_empty(), "--gguf-kv"),

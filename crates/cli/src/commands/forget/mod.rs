@@ -52,5 +52,16 @@ fn conversion_options(args: &ForgetArgs, target: ConvertTarget, cpu: CpuLevel) -
 fn request(args: &ForgetArgs, target: ConvertTarget, options: ConvertOptions) -> Request<'_> {
     let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);
     let (input, write, quantize) = (&args.input, &args.write, &args.quantize);
-    Request { command: "forget", input, write, quantize, target, options, reports, allow_empty, fit: None }
+    Request {
+        command: "forget",
+        input,
+        write,
+        quantize,
+        target,
+        options,
+        reports,
+        allow_empty,
+        with_projector: false,
+        fit: None,
+    }
 }

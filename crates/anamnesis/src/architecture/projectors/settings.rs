@@ -1,0 +1,52 @@
+//! The configuration of a projector: `config.json`, not flattened, and the files that describe preprocessing.
+
+use serde_json::{Map, Value};
+
+use crate::architecture::config::Config;
+use crate::architecture::defaults;
+use crate::architecture::kind::Architecture;
+use crate::architecture::language_model;
+use crate::architecture::sidecars::SidecarFiles;
+use crate::architecture::value::PREPROCESSOR;
+use crate::error::{AnamnesisError, Result};
+use crate::json;
+
+/// The files that describe preprocessing, each with a member whose members are those of the file too.
+const FILES: [(&str, &str); 2] =
+    [("preprocessor_config.json", "media_proc_cfg"), ("processor_config.json", "image_processor")];
+
+impl Architecture {
+    /// Whether the configuration has the object of a tower that the projector has keys for.
+    pub(crate) fn has_tower(&self, raw: &Map<String, Value>) -> bool {
+        let towers = ["vision_config", "audio_config", "encoder_config"];
+        towers.iter().any(|tower| raw.get(*tower).is_some_and(Value::is_object))
+    }
+}
+
+/// The configuration of a projector.
+pub(crate) fn config(raw: &Map<String, Value>, files: &dyn SidecarFiles) -> Result<Config> {
+    let mut values = raw.clone();
+    let mut text = Map::new();
+    for (key, value) in language_model::nested(raw).flatten() {
+        text.insert(key.clone(), value.clone());
+    }
+    let is_nested = !text.is_empty();
+    for (key, default) in defaults::of_model_type(raw).into_iter().filter(|_| is_nested) {
+        if let (Some(value), false) = (default.constant(), text.contains_key(key)) {
+            text.insert(key.to_owned(), value);
+        }
+    }
+    values.insert("text_config".to_owned(), Value::Object(text));
+    let mut preprocessing = Map::new();
+    for (name, inner) in FILES {
+        let Some(text) = files.read(name)? else { continue };
+        let Ok(Value::Object(own)) = json::from_slice(&text) else {
+            return Err(AnamnesisError::parse(format!("{name} is no JSON object")));
+        };
+        let lifted = own.get(inner).and_then(Value::as_object).cloned().unwrap_or_default();
+        preprocessing.extend(own);
+        preprocessing.extend(lifted);
+    }
+    values.insert(PREPROCESSOR.to_owned(), Value::Object(preprocessing));
+    Ok(Config::of_projector(values))
+}

@@ -1,0 +1,168 @@
+//! The towers of multimodal models become the projectors that llama.cpp's converter writes, byte for byte, and unfit ones are
+//! refused by name.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anamnesis::{Checkpoint, ConvertOptions, ConvertTarget, Dtype, ParseLimits};
+use serde_json::{Value, json};
+
+use crate::support::{Contents, Folder, Model, Tensor, assert_mentions, fixture, floats};
+
+/// The cases: a directory, a type, and the output of the converter.
+fn cases() -> Vec<(String, Dtype, PathBuf)> {
+    let entries = std::fs::read_dir(fixture("projectors")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let cases = names.filter_map(|name| {
+        let (case, dtype) = name.strip_suffix(".expected.gguf")?.split_once('.')?;
+        let dtype = if dtype == "bf16" { Dtype::BF16 } else { Dtype::F16 };
+        Some((case.to_owned(), dtype, fixture("projectors").join(&name)))
+    });
+    let mut cases: Vec<_> = cases.collect();
+    cases.sort_by_key(|(.., path)| path.clone());
+    assert!(cases.len() >= 8, "{cases:?}");
+    cases
+}
+
+fn convert(directory: &Path, options: &ConvertOptions) -> anamnesis::Result<Vec<u8>> {
+    let checkpoint = Checkpoint::open(directory, &ParseLimits::default())?;
+    let options = options.clone().with_projector(true);
+    Ok(checkpoint.plan_convert(ConvertTarget::Gguf, &options)?.to_bytes(|_| {})?.0)
+}
+
+#[test]
+fn every_file_is_that_of_the_converter() {
+    for (case, dtype, expected) in cases() {
+        let options = ConvertOptions::new().with_output_dtype(dtype);
+        let made = convert(&fixture("projectors").join(&case), &options).unwrap();
+        let wanted = std::fs::read(expected).unwrap();
+        if case == "granite_speech" {
+            assert_nearly_equal(&made, &wanted);
+        } else {
+            assert!(made == wanted, "{case} {dtype}");
+        }
+    }
+}
+
+/// torch uses MKL for square roots, whose last bit differs: in the scale of a batch norm.
+#[track_caller]
+fn assert_nearly_equal(made: &[u8], wanted: &[u8]) {
+    let open = |bytes: &[u8]| Checkpoint::from_bytes(bytes.to_vec(), &ParseLimits::default()).unwrap();
+    let (made, wanted) = (open(made), open(wanted));
+    assert_eq!(format!("{:?}", made.metadata().unwrap()), format!("{:?}", wanted.metadata().unwrap()));
+    for tensor in wanted.tensors() {
+        let name = tensor.name;
+        let (made, wanted) = (made.tensor_data(name).unwrap().unwrap(), wanted.tensor_data(name).unwrap().unwrap());
+        if name.contains(".conv_norm_var.") {
+            for (made, wanted) in floats(&made).into_iter().zip(floats(&wanted)) {
+                assert!((made - wanted).abs() <= 2e-7 * wanted.abs().max(1.0), "{name}: {made} {wanted}");
+            }
+        } else {
+            assert_eq!(made, wanted, "{name}");
+        }
+    }
+}
+
+/// A case with other tensors, another configuration or another description of preprocessing.
+struct Changed {
+    tensors: Contents,
+    config: Value,
+    preprocessor: Value,
+}
+
+impl Changed {
+    fn of(case: &str) -> Self {
+        let read = |name: &str| -> Value {
+            serde_json::from_slice(&std::fs::read(fixture("projectors").join(case).join(name)).unwrap()).unwrap()
+        };
+        let tensors = Contents::read(fixture("projectors").join(case).join("model.safetensors"));
+        Self { tensors, config: read("config.json"), preprocessor: read("preprocessor_config.json") }
+    }
+
+    fn refused(&self) -> String {
+        let add = |model: Model, (name, tensor): (&String, &Tensor)| {
+            model.tensor(name, &tensor.dtype, &tensor.shape, &tensor.data)
+        };
+        let bytes = self.tensors.tensors.iter().fold(Model::new(), add).bytes();
+        let folder = Folder::staged(&bytes, Some(&self.config));
+        folder.write("preprocessor_config.json", self.preprocessor.to_string());
+        convert(&folder.path(""), &ConvertOptions::new()).unwrap_err().to_string()
+    }
+}
+
+#[test]
+fn a_tower_without_its_projector_is_refused_and_a_projector_without_its_tower() {
+    for (case, part, name) in [
+        ("gemma3", "multi_modal_projector.", "multi_modal_projector."),
+        ("gemma3", "vision_tower.", "vision_tower.vision_model."),
+        ("qwen3_vl", "visual.merger.", "visual.merger."),
+        ("qwen3_vl", "deepstack_merger_list.1.", "visual.deepstack_merger_list.2."),
+        ("gemma4", "embed_audio.", "model.embed_audio."),
+        ("qwen2_audio", "multi_modal_projector.", "multi_modal_projector.linear.weight"),
+        ("granite_speech", "projector.qformer.", "projector.qformer."),
+        ("granite_speech", "batch_norm.running_var", "running_var"),
+        ("mistral3", "layers.1.", "vision_tower.transformer.layers.1."),
+    ] {
+        let mut changed = Changed::of(case);
+        changed.tensors.tensors.retain(|tensor, _| !tensor.contains(part));
+        assert_mentions(&changed.refused(), &[name, "missing"]);
+    }
+}
+
+#[test]
+fn a_surplus_or_misshapen_tensor_is_refused_by_name() {
+    let mut changed = Changed::of("gemma3");
+    let tensor = changed.tensors.tensors["multi_modal_projector.mm_soft_emb_norm.weight"].clone();
+    changed.tensors.tensors.insert("vision_tower.vision_model.extra.weight".to_owned(), tensor.clone());
+    assert_mentions(&changed.refused(), &["vision_tower.vision_model.extra.weight"]);
+    let mut changed = Changed::of("gemma3");
+    changed.tensors.tensors.get_mut("multi_modal_projector.mm_soft_emb_norm.weight").unwrap().shape = vec![4, 4];
+    assert_mentions(&changed.refused(), &["mm_soft_emb_norm", "vision_config.hidden_size"]);
+}
+
+#[test]
+fn every_unfit_key_is_named_at_once() {
+    let values = [json!(null), json!("x"), json!(0), json!(-1), json!(1u64 << 40), json!([1]), json!({})];
+    for (case, object, keys) in [
+        ("gemma3", "vision_config", &["patch_size", "hidden_size", "intermediate_size", "num_attention_heads"][..]),
+        ("gemma3", "vision_config", &["image_size", "num_hidden_layers"]),
+        ("qwen3_vl", "vision_config", &["depth", "hidden_size", "intermediate_size", "num_heads", "patch_size"]),
+        ("mistral3", "vision_config", &["image_size", "patch_size", "num_attention_heads"]),
+        ("qwen2_audio", "audio_config", &["num_mel_bins", "max_source_positions"]),
+        ("granite_speech", "encoder_config", &["hidden_dim", "num_layers", "dim_head", "context_size", "max_pos_emb"]),
+        ("granite_speech", "projector_config", &["hidden_size", "num_attention_heads", "num_hidden_layers"]),
+    ] {
+        for key in keys {
+            for value in &values {
+                let mut changed = Changed::of(case);
+                changed.config[object][*key] = value.clone();
+                let started = Instant::now();
+                let error = changed.refused();
+                assert!(started.elapsed() < Duration::from_secs(2), "{case} {key} {value}");
+                let named = [*key, "num_attention_heads", "num_hidden_layers"];
+                assert!(named.iter().any(|name| error.contains(name)), "{case} {key} {value}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn preprocessing_that_is_missing_or_unfit_is_named() {
+    for (value, words) in [
+        (json!(null), &["preprocessor_config.json", "image_mean"][..]),
+        (json!([0.5]), &["image_mean", "three numbers"]),
+        (json!("x"), &["image_mean"]),
+    ] {
+        let mut changed = Changed::of("qwen3_vl");
+        changed.preprocessor["image_mean"] = value;
+        assert_mentions(&changed.refused(), words);
+    }
+}
+
+#[test]
+fn a_model_without_towers_has_no_projector() {
+    let error = convert(&fixture("architectures/mistral"), &ConvertOptions::new()).unwrap_err().to_string();
+    assert_mentions(&error, &["MistralForCausalLM", "projector"]);
+    let error = convert(&fixture("adapters/llama/adapter"), &ConvertOptions::new()).unwrap_err().to_string();
+    assert_mentions(&error, &["a projector", "config.json"]);
+}

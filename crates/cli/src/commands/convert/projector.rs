@@ -1,0 +1,70 @@
+//! The towers of a multimodal model, written next to its language model.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anamnesis::{AnamnesisError, Checkpoint, ConvertOptions, ConvertPlan, ConvertTarget};
+use serde_json::{Value, json};
+
+use super::Request;
+use crate::commands::{counted, output_path, shown};
+use crate::exit::Failure;
+use crate::ui::{Printer, size};
+
+/// The prefix of its file name.
+const PREFIX: &str = "mmproj-";
+
+/// A planned projector.
+pub(super) struct Projector {
+    plan: ConvertPlan,
+    output: PathBuf,
+}
+
+impl Request<'_> {
+    /// Plans the projector, if it is requested; an output that exists is refused before anything is written.
+    pub(super) fn projector(&self, checkpoint: &Checkpoint, model: &Path) -> Result<Option<Projector>, Failure> {
+        if !self.with_projector {
+            return Ok(None);
+        }
+        if output_path::is_stream(model) {
+            return Err(Failure::Usage("--with-mmproj writes two files, and -o - is one stream".to_owned()));
+        }
+        let mut name = OsString::from(PREFIX);
+        name.push(model.file_name().unwrap_or_default());
+        let output = model.with_file_name(name);
+        if output.exists() && !self.write.force && !self.write.dry_run {
+            let text = format!("{}: it exists already", output.display());
+            let error = AnamnesisError::Io(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
+            return Err(Failure::Refused { error, advice: Some("--force replaces it".to_owned()) });
+        }
+        let mut options = ConvertOptions::new().with_projector(true).with_selection(self.options.selection.clone());
+        options.run = self.options.run.clone();
+        options.like.clone_from(&self.options.like);
+        options.output_dtype = self.options.output_dtype.filter(|_| !self.target.is_quantized());
+        let plan = checkpoint.plan_convert(ConvertTarget::Gguf, &options);
+        Ok(Some(Projector { plan: plan.map_err(|error| self.advise(error, checkpoint))?, output }))
+    }
+}
+
+impl Projector {
+    pub(super) fn document(&self) -> Value {
+        let (tensors, bytes) = (self.plan.stats().tensors, self.plan.total_bytes());
+        json!({ "output": self.output.to_string_lossy(), "tensor_count": tensors, "bytes": bytes })
+    }
+
+    /// A line on the file that would be written.
+    pub(super) fn forecast(&self) -> String {
+        format!("Would write {} ({})", self.written(), size(self.plan.total_bytes()))
+    }
+
+    /// Writes the file, and returns a line about it.
+    pub(super) fn write(&self, printer: &Printer) -> Result<String, Failure> {
+        let bar = printer.progress(self.plan.total_bytes());
+        self.plan.write(&self.output, |progress| bar.set(progress.bytes))?;
+        Ok(format!("Wrote {}", self.written()))
+    }
+
+    fn written(&self) -> String {
+        format!("{} -> {}", counted(self.plan.stats().tensors, "tensor"), shown(&self.output))
+    }
+}

@@ -1,0 +1,163 @@
+"""Tiny multimodal checkpoints without their language models, and the projectors that the converter of llama.cpp (the tree at
+`$LLAMA`) writes for them with `--mmproj`.
+
+transformers names and shapes the tensors, and random numbers fill them. Arguments name the cases to write; without any, all are.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from common import FIXTURES, REF, seed
+
+LLAMA = os.environ.get("LLAMA", str(REF / "llama"))
+FOLDER = FIXTURES / "projectors"
+TEXT = {
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 8,
+    "vocab_size": 32,
+    "pad_token_id": 0,
+}
+VISION = {
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "image_size": 8,
+    "patch_size": 4,
+}
+QWEN = {
+    "depth": 4,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_heads": 2,
+    "patch_size": 4,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+    "out_hidden_size": 16,
+}
+ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}}
+AUDIO = {
+    "num_mel_bins": 8,
+    "encoder_layers": 3,
+    "encoder_attention_heads": 2,
+    "encoder_ffn_dim": 24,
+    "d_model": 16,
+    "max_source_positions": 10,
+}
+CONFORMER = {
+    "hidden_size": 16,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+    "output_proj_dims": 12,
+    "subsampling_conv_channels": [8, 4],
+}
+PREPROCESSOR = {"image_mean": [0.5, 0.25, 0.125], "image_std": [0.5, 0.75, 1.0], "image_seq_length": 1}
+BREAK = {"added_tokens_decoder": {"12": {"content": "[IMG_BREAK]"}}}
+
+
+def gemma4():
+    vision = {**VISION, "head_dim": 8, "num_key_value_heads": 2, "position_embedding_size": 6, "pooling_kernel_size": 2}
+    text = {**TEXT, "global_head_dim": 8, "vocab_size_per_layer_input": 32, "hidden_size_per_layer_input": 8}
+    text |= {"num_kv_shared_layers": 0, "layer_types": ["full_attention"]}
+    return transformers.Gemma4Config(text_config=text, vision_config=vision, audio_config=CONFORMER)
+
+
+def granite_speech():
+    encoder = {"input_dim": 16, "num_layers": 2, "hidden_dim": 16, "feedforward_mult": 2, "num_heads": 2, "dim_head": 8}
+    encoder |= {"output_dim": 8, "context_size": 8, "max_pos_emb": 8, "conv_kernel_size": 3, "conv_expansion_factor": 2}
+    former = {"model_type": "blip_2_qformer", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    former |= {"intermediate_size": 24, "encoder_hidden_size": 16, "cross_attention_frequency": 1}
+    sizes = {"downsample_rate": 2, "window_size": 4, "has_lora_adapter": False, "audio_token_index": 31}
+    text = {**TEXT, "model_type": "granite"}
+    return transformers.GraniteSpeechConfig(text_config=text, encoder_config=encoder, projector_config=former, **sizes)
+
+
+# The class, its configuration, and the types of the outputs.
+CASES = {
+    "gemma3": (
+        "Gemma3ForConditionalGeneration",
+        lambda: transformers.Gemma3Config(text_config=TEXT, vision_config=VISION, mm_tokens_per_image=1),
+        ["f16", "bf16"],
+    ),
+    "gemma4": ("Gemma4ForConditionalGeneration", gemma4, ["f16"]),
+    "qwen2_5_vl": (
+        "Qwen2_5_VLForConditionalGeneration",
+        lambda: transformers.Qwen2_5_VLConfig(
+            text_config={**TEXT, **ROPE}, vision_config={**QWEN, "fullatt_block_indexes": [1, 3]}
+        ),
+        ["bf16"],
+    ),
+    "qwen3_vl": (
+        "Qwen3VLForConditionalGeneration",
+        lambda: transformers.Qwen3VLConfig(
+            text_config={**TEXT, **ROPE},
+            vision_config={**QWEN, "num_position_embeddings": 9, "deepstack_visual_indexes": [0, 2]},
+        ),
+        ["f16"],
+    ),
+    "mistral3": (
+        "Mistral3ForConditionalGeneration",
+        lambda: transformers.Mistral3Config(
+            text_config={**TEXT, "model_type": "mistral"},
+            vision_config={**VISION, "num_hidden_layers": 3, "model_type": "pixtral", "hidden_act": "gelu"},
+            spatial_merge_size=2,
+        ),
+        ["bf16"],
+    ),
+    "qwen2_audio": (
+        "Qwen2AudioForConditionalGeneration",
+        lambda: transformers.Qwen2AudioConfig(audio_config=AUDIO, text_config={**TEXT, "model_type": "qwen2"}),
+        ["f16"],
+    ),
+    "granite_speech": ("GraniteSpeechForConditionalGeneration", granite_speech, ["f16"]),
+}
+# Tensors of the language models, in front of which `model.` may be.
+TEXT_NAMES = ("language_model.", "lm_head.", "embed_tokens.", "layers.", "norm.")
+
+
+def write(name):
+    class_name, config, types = CASES[name]
+    seed(f"projectors/{name}")
+    directory = FOLDER / name
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    model = getattr(transformers, class_name)(config()).to(torch.bfloat16)
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        tensors = load_file(f"{folder}/model.safetensors")
+        shutil.copy(f"{folder}/config.json", directory / "config.json")
+    kept = {}
+    for key, value in tensors.items():
+        if key.removeprefix("model.").startswith(TEXT_NAMES):
+            continue
+        if name == "gemma3":
+            # The name in published models, the only one that the converter knows.
+            key = key.replace("vision_tower.", "vision_tower.vision_model.")
+        random = torch.randn(value.shape) * 0.5
+        kept[key] = (random.abs() + 0.5 if key.endswith("running_var") else random).to(value.dtype)
+    save_file(kept, str(directory / "model.safetensors"), metadata={"format": "pt"})
+    (directory / "preprocessor_config.json").write_text(json.dumps(PREPROCESSOR, indent=1) + "\n")
+    if name == "mistral3":
+        (directory / "tokenizer_config.json").write_text(json.dumps(BREAK, indent=1) + "\n")
+    for kind in types:
+        output = FOLDER / f"{name}.{kind}.expected.gguf"
+        output.unlink(missing_ok=True)
+        program = [sys.executable, f"{LLAMA}/convert_hf_to_gguf.py", str(directory), "--mmproj"]
+        subprocess.run([*program, "--outtype", kind, "--outfile", str(output)], check=True)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or CASES:
+        write(name)
