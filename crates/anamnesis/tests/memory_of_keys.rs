@@ -141,7 +141,8 @@ fn configurations(number: &mut usize, faults: &mut Vec<String>) {
             |place: &String| ["/quantization_config", "/vision_config"].iter().any(|part| place.starts_with(part));
         places.retain(|place| !is_unused(place));
         for place in places {
-            for value in hostile().into_iter().filter(|_| is_tried(number)) {
+            let own = config.pointer(&place).cloned();
+            for value in hostile().into_iter().filter(|value| is_tried(number) && own.as_ref() != Some(value)) {
                 let mut other = config.clone();
                 *other.pointer_mut(&place).unwrap() = value.clone();
                 folder.write("config.json", other.to_string());

@@ -77,6 +77,8 @@ pub(crate) enum Change {
     OverColumnNorms(&'static str),
     /// Every value becomes -1, 0 or 1 times the mean magnitude. The name of the tensor, whose mean is measured.
     Ternary(&'static str),
+    /// The rows of some tokens.
+    TokenRows(&'static [&'static str]),
     /// Every head gets the values of the first, in the pairs of RoPE.
     RepeatedFirstHead,
     /// The rows of a state-space layer's `in_proj` are multiplied by `ssm_multipliers`, one for each of its five parts.
@@ -552,6 +554,15 @@ impl Change {
                 Some(&[mean]) => Ok(tensor.each(Formula::Ternary(1.0 / mean.max(TERNARY_LEAST)))),
                 _ => Ok(tensor),
             },
+            Self::TokenRows(tokens) => {
+                let first: Vec<u64> = (0..tokens.len() as u64).collect();
+                let ids = config.label_ids.as_ref().unwrap_or(&first);
+                if let Some(id) = ids.iter().find(|id| **id >= tensor.rows()) {
+                    return Err(misfit(&tensor.shape, &format!("a row for token {id}")));
+                }
+                let rows = ids.iter().map(|&id| tensor.cut(id, 1)).collect();
+                Ok(tensor.with_rows(Tree::Stacked(rows), ids.len() as u64))
+            }
             Self::RepeatedFirstHead => {
                 let (&[heads, size], 0) = (&tensor.shape[..], tensor.whole_row() % 2) else {
                     return Err(misfit(&tensor.shape, "heads of an even size"));
@@ -613,6 +624,7 @@ impl Change {
             // Dropped and added rows belong to no token. Multiplied weights stay: the restored configuration has factors of 1.
             Self::MinusMean(_) | Self::OverColumnNorms(_) => Ok(tensor),
             Self::Ternary(_) => Err(AnamnesisError::parse("its values before they became ternary are not in the file")),
+            Self::TokenRows(_) => Err(AnamnesisError::parse("its other rows are not in the file")),
             Self::RepeatedFirstHead => Err(AnamnesisError::parse("the norms of its other heads are not in the file")),
             Self::CutToVocabulary | Self::PaddedToVocabulary | Self::Times(_) | Self::TimesStateSpace => Ok(tensor),
         }

@@ -186,7 +186,8 @@ impl Check<'_> {
             Side::Checkpoint => self.of.stored_name(&self.rule.hf_name(self.of.layer_prefix, layer, captures)),
             Side::Gguf => self.rule.gguf_name(layer, captures),
         };
-        let keys = need.keys().map_or_else(String::new, |keys| format!(" ({keys})"));
+        let of_layers = || layer.map_or_else(String::new, |_| format!(" ({})", self.config.key_of(LAYER_KEYS)));
+        let keys = need.keys().map_or_else(of_layers, |keys| format!(" ({keys})"));
         let why =
             format!("it is missing: a model of architecture {} with this configuration{keys} has it", self.of.name);
         AnamnesisError::parse(why).in_tensor(&name)

@@ -21,6 +21,10 @@ pub(crate) struct Config {
     pub(crate) nextn_layers: u64,
     /// Whether layers for multi-token prediction are left out.
     pub(crate) is_without_mtp: bool,
+    /// The ids of the tokens that are labels of a reranker.
+    pub(crate) label_ids: Option<Vec<u64>>,
+    /// The shape of a dense module's weight.
+    pub(crate) dense_shape: Option<Vec<usize>>,
     /// Tensors whose values were read.
     pub(crate) measured: Measured,
 }
@@ -45,6 +49,8 @@ impl Config {
             vocabulary: None,
             nextn_layers: 0,
             is_without_mtp: false,
+            label_ids: None,
+            dense_shape: None,
             measured: Measured::default(),
         };
         for (key, default) in defaults {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::change::Change;
 use super::config::Config;
 use super::defaults::{self, ClassDefault, DefaultValue};
 use super::gguf::Gguf;
@@ -16,7 +17,7 @@ use super::sidecars::SidecarFiles;
 use super::tokenizer::rules::{self, TokenizerRules};
 use super::types::TypeRules;
 use crate::catalog::MetadataValue;
-use crate::error::{AnamnesisError, Result};
+use crate::error::Result;
 
 /// How the models of one architecture differ between Hugging Face and GGUF.
 ///
@@ -66,9 +67,11 @@ pub struct Architecture {
     pub(super) types: TypeRules,
     /// A note on data that a GGUF file does not hold.
     pub(super) restore_note: Option<&'static str>,
-    /// Models of its classes that have another head in GGUF, by their names in directories, configurations and model cards;
-    /// they are refused.
-    pub(super) refused_names: &'static [&'static str],
+    /// The architecture of models of its classes that judge texts, known by their names in directories, configurations and
+    /// model cards.
+    pub(super) reranker: Option<(&'static [&'static str], &'static Self)>,
+    /// The folder of a dense module that is written as `dense_2.weight`, in models of sentence-transformers.
+    pub(super) dense_module: Option<&'static str>,
 }
 
 /// Prefixes of keys that do not begin with the name of the architecture.
@@ -185,7 +188,8 @@ pub(super) const DECODER: Architecture = Architecture {
     packed_experts: None,
     types: TypeRules::USUAL,
     restore_note: None,
-    refused_names: &[],
+    reranker: None,
+    dense_module: None,
 };
 
 /// [`DECODER`] for architectures whose configuration is restored by the tables alone, or with defaults.
@@ -249,6 +253,11 @@ impl Architecture {
         }
     }
 
+    /// Whether its configuration is restored by tables and class defaults.
+    pub(super) fn is_plainly_restored(&self) -> bool {
+        self.restore_note == Some(RESTORE_NOTE)
+    }
+
     /// Whether it writes a metadata key.
     pub(super) fn has_key(&self, gguf: &str) -> bool {
         self.keys.iter().flat_map(|keys| keys.iter()).any(|key| key.gguf == gguf)
@@ -263,22 +272,34 @@ impl Architecture {
         self.rules.iter().flat_map(|rules| rules.iter())
     }
 
-    /// Refuses a model with a head that is not supported, recognised by its name.
-    pub(crate) fn check_kind(&self, files: &dyn SidecarFiles, raw: &Map<String, Value>) -> Result<()> {
-        if self.refused_names.is_empty() {
-            return Ok(());
-        }
+    /// The architecture of a model, or that of rerankers if its name says that it is one.
+    pub(crate) fn or_reranker(
+        &'static self,
+        files: &dyn SidecarFiles,
+        raw: &Map<String, Value>,
+    ) -> Result<&'static Self> {
+        let Some((names, reranker)) = self.reranker else { return Ok(self) };
         let path = raw.get("_name_or_path").and_then(Value::as_str).map(str::to_lowercase);
         let name = files.directory_name().map(|name| name.to_lowercase());
         let card = files.read("README.md")?.map(|card| String::from_utf8_lossy(&card).to_lowercase());
-        for kind in self.refused_names {
+        let is_one = |kind: &&str| {
             let is_named = [&path, &name].into_iter().flatten().any(|name| name.contains(kind));
-            if is_named || card.as_ref().is_some_and(|card| card.contains(&format!("# {kind}"))) {
-                let why = format!("GGUF has a head of its own for {kind}, which is not made");
-                return Err(AnamnesisError::unsupported(*kind, why));
-            }
-        }
-        Ok(())
+            is_named || card.as_ref().is_some_and(|card| card.contains(&format!("# {kind}")))
+        };
+        Ok(if names.iter().any(is_one) { reranker } else { self })
+    }
+
+    /// The folder of a dense module, whose weight is a tensor of GGUF.
+    pub(crate) const fn dense_module(&self) -> Option<&'static str> {
+        self.dense_module
+    }
+
+    /// The tokens whose rows of a head are a tensor of GGUF.
+    pub(crate) fn label_tokens(&self) -> Option<&'static [&'static str]> {
+        self.rules().flat_map(|rule| rule.changes).find_map(|change| match change {
+            Change::TokenRows(tokens) => Some(*tokens),
+            _ => None,
+        })
     }
 
     /// The tensors whose values are read first.

@@ -46,6 +46,9 @@ const LAYER: &str = "{N}";
 /// The tensor that derived tensors of a layer come before.
 const BEHIND_DERIVED: &str = "blk.{N}.attn_q.weight";
 
+/// The most rows that are added to an embedding.
+const MOST_PADDING: u64 = 1 << 16;
+
 /// Tensors named in a refusal; the rest are counted.
 const NAMED_IN_REFUSAL: usize = 3;
 
@@ -121,12 +124,19 @@ impl Architecture {
     /// Refuses a `vocab_size` that is not the number of rows of the embedding.
     pub(crate) fn check_vocabulary(&self, tensors: &[Named<'_>], config: &Config) -> Result<()> {
         let Some(tokens) = config.count(&["vocab_size"])? else { return Ok(()) };
-        let is_embedding = |name: &str| self.map_name(name).is_some_and(|name| name == EMBEDDING);
+        let is_embedding = |name: &str| {
+            let bare = self.local_name(name, None).unwrap_or_default();
+            let names = |rule: &Rule| {
+                let (layer, captures) = rule.of_hf(self.layer_prefix, &bare)?;
+                Some(rule.gguf_name(layer, captures))
+            };
+            self.rules().filter_map(names).any(|name| name == EMBEDDING)
+        };
         let embedding = tensors.iter().find(|tensor| is_embedding(tensor.name));
         let rows = embedding.and_then(|tensor| tensor.shape.first()).map_or(0, |&rows| rows as u64);
         let fits = tokens == rows
             || tokens < rows && tokens > 0 && self.cuts_to_vocabulary()
-            || tokens > rows && self.pads_to_vocabulary();
+            || tokens > rows && tokens - rows <= MOST_PADDING && self.pads_to_vocabulary();
         if fits && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
             return Ok(());
         }
@@ -353,10 +363,9 @@ impl Mapper<'_> {
             if let Some(other) = named.insert(&mapped.name, mapped) {
                 let source = |mapped: &Mapped| mapped.tree.tensors().first().map_or("", |&place| tensors[place].name);
                 let (a, b) = (quoted(source(other)), quoted(source(mapped)));
-                return Err(AnamnesisError::parse(format!(
-                    "tensors {a} and {b} would both be {}",
-                    quoted(&mapped.name)
-                )));
+                let key = config.key_of(LAYER_KEYS);
+                let why = format!("tensors {a} and {b} would both be {} ({key})", quoted(&mapped.name));
+                return Err(AnamnesisError::parse(why));
             }
         }
         Ok(Mapping { tensors: made, left_out })

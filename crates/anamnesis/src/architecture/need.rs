@@ -107,8 +107,8 @@ pub(crate) const SHARED: Need = Need::When(OF_SHARED, |config, layer| {
 });
 
 /// The keys that decide on a shared expert.
-const OF_SHARED: &str = "shared_expert_intermediate_size or expert_shared_feed_forward_length, n_shared_experts or \
-                         expert_shared_count, num_experts, n_routed_experts or expert_count, first_k_dense_replace or \
+const OF_SHARED: &str = "shared_expert_intermediate_size or expert_shared_feed_forward_length, n_shared_experts, num_shared_experts, \
+                         moe_num_shared_experts or expert_shared_count, num_experts, n_routed_experts or expert_count, first_k_dense_replace or \
                          leading_dense_block_count, mlp_only_layers, decoder_sparse_step, moe_layer_freq";
 
 /// The configuration keys of the number of leading layers without experts.

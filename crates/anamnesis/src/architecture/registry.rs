@@ -23,7 +23,8 @@ impl Architecture {
     #[must_use]
     pub fn of_gguf(name: &str) -> Option<&'static Self> {
         let named = || Self::all().filter(|architecture| architecture.name == name);
-        named().find(|architecture| architecture.restore.is_some()).or_else(|| named().next())
+        let wholly = named().find(|architecture| architecture.restore.is_some() && !architecture.is_plainly_restored());
+        wholly.or_else(|| named().find(|architecture| architecture.restore.is_some())).or_else(|| named().next())
     }
 
     /// The architecture of a configuration; `None` if it names no class.

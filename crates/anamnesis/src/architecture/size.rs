@@ -70,8 +70,11 @@ pub(crate) const QKV_DIM: Size = size(
     "attention.head_count, attention.head_count_kv, attention.key_length",
 );
 /// The number of routed experts.
-pub(crate) const EXPERT_COUNT: Size =
-    size(|config| first(config, ALL_EXPERT_KEYS), "num_local_experts, num_experts, n_routed_experts", "expert_count");
+pub(crate) const EXPERT_COUNT: Size = size(
+    |config| first(config, ALL_EXPERT_KEYS),
+    "num_local_experts, num_experts, n_routed_experts, moe_num_experts, moe_num_primary_experts",
+    "expert_count",
+);
 /// The intermediate size of an expert.
 pub(crate) const EXPERT_FFN: Size =
     size(expert_inner, "moe_intermediate_size", "expert_feed_forward_length, feed_forward_length");
@@ -84,7 +87,7 @@ pub(crate) const SHARED_FFN: Size = size(
             Ok(shared.saturating_mul(expert_inner(config)?))
         }
     },
-    "shared_expert_intermediate_size, n_shared_experts, moe_intermediate_size",
+    "shared_expert_intermediate_size, n_shared_experts, num_shared_experts, moe_num_shared_experts, moe_intermediate_size",
     "expert_shared_feed_forward_length, expert_shared_count, expert_feed_forward_length",
 );
 /// A size that no key gives.

@@ -36,11 +36,7 @@ const TENSORS: &[Rule] = &[
 ];
 
 const KEYS: &[Key] = &[
-    // llama.cpp counts the runs of all layers.
-    count_fn("block_count", |config| {
-        let cycles = config.needed("L_cycles")?.saturating_add(1);
-        Ok(Some(config.layers()?.saturating_mul(config.needed("H_cycles")?).saturating_mul(cycles)))
-    }),
+    count_fn("block_count", runs),
     ROPE_OF_HEAD,
     needed_real("embedding_scale", "embedding_scale"),
     count_fn("hrm.layers_per_stack", |config| config.layers().map(Some)),
@@ -48,3 +44,17 @@ const KEYS: &[Key] = &[
     needed("hrm.l_cycles", "L_cycles"),
     flag_or("hrm.prefix_lm", "prefix_lm", false),
 ];
+
+/// llama.cpp counts the runs of all layers. `num_hidden_layers` is their number too, or that of a stack.
+fn runs(config: &Config) -> Result<Option<u64>> {
+    let layers = config.layers()?;
+    let cycles = config.needed("L_cycles")?.saturating_add(1);
+    let runs = layers.saturating_mul(config.needed("H_cycles")?).saturating_mul(cycles);
+    match config.count(&["num_hidden_layers"])? {
+        Some(count) if ![layers, layers.saturating_mul(2), runs].contains(&count) => {
+            let why = format!("config.json: \"num_hidden_layers\" is {count}, {layers} or {runs} is needed");
+            Err(AnamnesisError::parse(why))
+        }
+        _ => Ok(Some(runs)),
+    }
+}

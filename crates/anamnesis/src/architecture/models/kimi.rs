@@ -87,7 +87,7 @@ const CONV_WIDTH: Size = size(
 );
 const QUERIES: Size = layer_size(
     |config, layer| if is_linear(config, layer)? { (DELTA_DIM.of)(config) } else { (LATENT_Q_DIM.of)(config) },
-    "layer_types, linear_attn_config, num_attention_heads, qk_nope_head_dim, qk_rope_head_dim",
+    "layer_types, linear_attn_config: full_attn_layers, num_attention_heads, qk_nope_head_dim, qk_rope_head_dim",
     "attention.head_count, kda.head_dim, attention.key_length_mla",
 );
 const VALUES: Size = layer_size(

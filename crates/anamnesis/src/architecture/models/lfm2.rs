@@ -14,6 +14,27 @@ pub(super) static DENSE_MODEL: Architecture = Architecture {
     ..PLAIN
 };
 
+/// LFM 2 as an encoder (ColBERT), with the dense module of sentence-transformers.
+pub(super) static ENCODER: Architecture = Architecture {
+    name: "lfm2",
+    classes: &[class("Lfm2Model", "lfm2"), class("Lfm2BidirectionalModel", "lfm2")],
+    renames: &[Rename::Prefix("layers.", "model.layers."), Rename::Prefix("embed", "model.embed")],
+    rules: &[TENSORS, DENSE_FFN],
+    early_keys: &[count_fn("embedding_length_out", |config| {
+        Ok(config.dense_shape.as_ref().and_then(|shape| shape.first()).map(|&rows| rows as u64))
+    })],
+    keys: &[COMMON, KEYS, FFN_KEY, BIDIRECTIONAL, POOLING],
+    tokenizer: TOKENS,
+    dense_module: Some("1_Dense"),
+    restore: None,
+    ..PLAIN
+};
+
+const BIDIRECTIONAL: &[Key] = &[flag_fn("attention.causal", |config| {
+    let class = config.texts("architectures")?.and_then(|classes| classes.first().copied());
+    Ok((class == Some("Lfm2BidirectionalModel")).then_some(false))
+})];
+
 pub(super) static MOE: Architecture = Architecture {
     name: "lfm2moe",
     classes: &[class("Lfm2MoeForCausalLM", "lfm2_moe")],

@@ -68,7 +68,10 @@ fn residual_scale(config: &Config) -> Result<Option<f64>> {
     ] {
         let found = config.needed_real(key)?;
         if found != wanted {
-            return Err(AnamnesisError::parse(format!("config.json: \"{key}\" is {found}, {wanted} is needed")));
+            let why = format!(
+                "config.json: \"{key}\" is {found}, {wanted} is needed (layernorm_full_attention_alpha is {first})"
+            );
+            return Err(AnamnesisError::parse(why));
         }
     }
     Ok(Some(first))
@@ -134,9 +137,9 @@ const M3_TENSORS: &[Rule] = &[
 const M3_INNER: Size =
     size(|config| config.needed("intermediate_size"), "intermediate_size", "expert_feed_forward_length");
 const M3_SHARED: Size = size(
-    |config| match config.count(&["shared_intermediate_size"])? {
-        Some(inner) => Ok(inner),
-        None => Ok((M3_INNER.of)(config)?.saturating_mul(config.needed("n_shared_experts")?)),
+    |config| {
+        let inner = first(config, &["shared_intermediate_size", "intermediate_size"])?;
+        Ok(inner.saturating_mul(config.needed("n_shared_experts")?))
     },
     "shared_intermediate_size, intermediate_size, n_shared_experts",
     "expert_feed_forward_length, expert_shared_count",

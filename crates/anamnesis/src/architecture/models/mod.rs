@@ -44,8 +44,8 @@ architectures! {
     apertus[APERTUS, TALKIE, BITNET],
     kimi[KIMI_LINEAR, GLM5_NEXT],
     phi3,
-    deepseek2,
     deepseek[DEEPSEEK1, AROUND, OCR, DEEPSEEK32, GLM_DSA, GLM_LITE],
+    deepseek2,
     gpt_oss,
     glm4,
     glm4moe,
@@ -71,12 +71,13 @@ architectures! {
     granite_family[MOE, SWA, MOE_SWA, BAMBA_ONLY, HYBRID, ATTENTION_MOE, ATTENTION_ONLY],
     nemotron,
     nemotron_h[WITH_EXPERTS, DENSE_ONLY],
-    lfm2[DENSE_MODEL, MOE],
+    lfm2[DENSE_MODEL, ENCODER, MOE],
     hunyuan[DENSE_MODEL, VISION, HY3],
     ernie[DENSE_MODEL, PADDLE_OCR, MOE],
-    gpt[
-        GPT2, RUGPT3XL, STARCODER, CODESHELL, REFACT, NEOX, BLOOM, FALCON, PHI2, STABLELM, ORION, JAIS2, PHIMOE, MPT, DBRX
-    ],
+    gpt[GPT2, RUGPT3XL, STARCODER, CODESHELL, REFACT],
+    neox[NEOX, BLOOM, FALCON],
+    phi2[PHI2, STABLELM, ORION, JAIS2, PHIMOE],
+    mpt[MPT, DBRX],
     olmo[
         OLMO, OLMOE, SEED_OSS, MAINCODER, PANGU, DOTS1, AFMOE, MELLUM, MAPLE, GROVE, SMALLTHINKER, LLADA, LLADA_MOE
     ],
@@ -90,9 +91,15 @@ architectures! {
     plamo[PLAMO2, PLAMO3],
     mimo,
     bailing[V1, V2, SARVAM],
-    mixed[
-        CHATGLM, GLM, JAMBA, MINICPM, MINICPM3, PLM, ARCTIC, OPENELM, DECI_BLOCKS, DECI, LAGUNA, SPARK, INTERNLM2, INTERNLM3, XVERSE, GROK
-    ],
+    chatglm[CHATGLM, GLM],
+    jamba[JAMBA],
+    minicpm[MINICPM, MINICPM3, PLM],
+    arctic[ARCTIC],
+    openelm[OPENELM],
+    deci[DECI_BLOCKS, DECI],
+    laguna[LAGUNA, SPARK],
+    internlm[INTERNLM2, INTERNLM3, XVERSE],
+    grok[GROK],
     exaone[EXAONE3, EXAONE4, EXAONE4_5, MOE],
     #[cfg(test)]
     toy,

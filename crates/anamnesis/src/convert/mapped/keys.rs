@@ -8,10 +8,10 @@ use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::architecture::sidecars::Directory;
 use crate::architecture::tokenizer::{self, VocabularyRequest};
 use crate::architecture::types::Weights;
-use crate::catalog::{BlockType, Dtype, MetadataValue, TargetDtype};
+use crate::catalog::{BlockType, Dtype, MetadataArray, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::convert::options::ConvertOptions;
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, Result, quoted};
 
 /// The key that names the pre-tokenizer of a vocabulary.
 const PRE: &str = "tokenizer.ggml.pre";
@@ -95,6 +95,24 @@ pub(super) fn tokens(vocabulary: &MetadataBuilder) -> Option<u64> {
         MetadataValue::Array(array) => Some(array.len() as u64),
         _ => None,
     }
+}
+
+/// The ids of tokens, which must be in the vocabulary.
+pub(super) fn token_ids(vocabulary: &MetadataBuilder, wanted: &[&str]) -> Result<Vec<u64>> {
+    let tokens = vocabulary.entries().iter().find(|(key, _)| key == "tokenizer.ggml.tokens");
+    let tokens = match tokens.map(|(_, tokens)| tokens) {
+        Some(MetadataValue::Array(array)) => match &**array {
+            MetadataArray::String(tokens) => tokens.as_slice(),
+            _ => &[],
+        },
+        _ => &[],
+    };
+    let id = |token: &&str| {
+        let place = tokens.iter().position(|known| known == token);
+        let missing = || AnamnesisError::parse(format!("the vocabulary has no token {}, an answer", quoted(token)));
+        place.map(|place| place as u64).ok_or_else(missing)
+    };
+    wanted.iter().map(id).collect()
 }
 
 /// Refuses a vocabulary with more tokens than the embedding has rows.

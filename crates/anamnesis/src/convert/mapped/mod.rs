@@ -131,6 +131,7 @@ impl Checkpoint {
             known => known?,
         };
         let Some(architecture) = architecture else { return Ok(None) };
+        let architecture = architecture.or_reranker(&files, &raw)?;
         if architecture.has_pooling() {
             sentence_transformers::add_pooling(&files, &mut raw)?;
         }
@@ -182,7 +183,6 @@ impl Model<'_> {
         let input = ClaimedCatalog::of(checkpoint);
         let selected = input.select(&options.selection, quantise.as_ref())?.by_file_and_name(input.catalog);
         let files = Directory::new(&self.directory, &checkpoint.limits);
-        self.architecture.check_kind(&files, &self.raw)?;
         let (named, is_whole) = (selected.named(), selected.left_out == 0);
         let mut config = match options.without_mtp {
             true => self.architecture.config_without_mtp(&self.raw)?,
@@ -194,7 +194,13 @@ impl Model<'_> {
         config.measured = self.measured(&selected, config.layers().unwrap_or(0))?;
         let vocabulary = self.vocabulary(&files, &config, options)?;
         config.vocabulary = keys::tokens(&vocabulary);
-        let mapping = self.architecture.map(&named, &config, is_whole)?;
+        if let Some(labels) = self.architecture.label_tokens() {
+            config.label_ids = Some(keys::token_ids(&vocabulary, labels)?);
+        }
+        let dense = self.dense_module()?;
+        config.dense_shape = dense.as_ref().map(|dense| dense.shape.clone());
+        let mut mapping = self.architecture.map(&named, &config, is_whole)?;
+        mapping.tensors.splice(0..0, dense);
         keys::check_vocabulary(&mapping, &config)?;
         let weights = self.weights(options)?;
         let of_blocks = MappedBlocks { checkpoint, tensors: &selected.tensors };
