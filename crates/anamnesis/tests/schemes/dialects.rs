@@ -165,6 +165,22 @@ fn a_padded_dimension_without_a_configured_size_is_refused() {
 }
 
 #[test]
+fn padded_outputs_of_exl2_are_cropped_to_the_size_in_the_configuration() {
+    let name = "model.layers.0.self_attn.q_proj.weight";
+    let decoded = |case: &Case| case.folder().remember(anamnesis::TargetDtype::F32).unwrap().tensors[name].clone();
+    let whole = decoded(&Case::of("exl2/q_m865432_mixed"));
+    let cropped = changed("exl2/q_m865432_mixed", |case| {
+        let config = case.config.as_mut().unwrap().as_object_mut().unwrap();
+        ["num_attention_heads", "num_key_value_heads"].iter().for_each(|heads| drop(config.remove(*heads)));
+        config["vocab_size"] = json!(27);
+        case.tensors.retain(|name, _| !name.ends_with(".bias"));
+    });
+    let kept = decoded(&cropped);
+    assert_eq!((&whole.shape[..], &kept.shape[..]), (&[32, 512][..], &[27, 512][..]));
+    assert_eq!(kept.data, whole.data[..27 * 512 * 4]);
+}
+
+#[test]
 fn groups_out_of_order_are_refused() {
     let falling = changed("exl2/q_m865432_mixed", |case| {
         let groups = case.tensor(".q_groups");

@@ -6,8 +6,8 @@ use super::decoder::Packed;
 use super::groups::{RUN, order, runs};
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::claim::{About, Claims, Confidence, PartName, QuantScheme, Scheme, TensorRole, Weight};
-use crate::scheme::coder::{Coding, Prepare, Prepared, Recipe};
+use crate::scheme::claim::{About, Claims, Confidence, ModelSizes, PartName, QuantScheme, Scheme, TensorRole, Weight};
+use crate::scheme::coder::{Coding, Cropped, Inner, Prepare, Prepared, Recipe, TileDecoder};
 
 /// The EXL2 scheme.
 pub(crate) struct Exl2;
@@ -25,6 +25,8 @@ const COMPANIONS: [(&str, &[Dtype]); 4] = [
 const FLOATS: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 /// The companion that loaders compute themselves.
 const UNREAD: &str = ".q_perm";
+/// The suffixes of tensors that are padded like their weights.
+const PADDED: [&str; 2] = [".q_scale_max", ".bias"];
 /// The most inputs: rows are numbered by 16 bits.
 const MOST_INPUTS: u64 = 1 << 16;
 
@@ -51,13 +53,17 @@ impl Scheme for Exl2 {
             module.is_some_and(|module| !FLOATS.contains(&tensor.dtype) || has_companion(module))
         });
         let codes: Vec<_> = codes.map(|(id, _)| id).collect();
+        if codes.is_empty() {
+            return;
+        }
+        let sizes = ModelSizes::of(claims, RUN, &PADDED);
         for id in codes {
-            claim_weight(claims, id);
+            claim_weight(claims, id, &sizes);
         }
     }
 }
 
-fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
+fn claim_weight(claims: &mut Claims<'_>, codes: TensorId, sizes: &ModelSizes<'_>) {
     let name = &claims.catalog.get(codes).name;
     let module = name.strip_suffix(CODES).unwrap_or(name);
     claims.take(codes, TensorRole::Quantized);
@@ -67,7 +73,7 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
         _ => companion(suffix, TensorRole::GroupIndex),
     });
     let unread = companion(UNREAD, TensorRole::GroupIndex);
-    match weight(claims, module, codes, found, unread) {
+    match weight(claims, (module, codes), found, unread, sizes) {
         Ok(weight) => claims.add(weight),
         Err(problem) => claims.refuse(problem.in_tensor(name)),
     }
@@ -75,10 +81,10 @@ fn claim_weight(claims: &mut Claims<'_>, codes: TensorId) {
 
 fn weight(
     claims: &Claims<'_>,
-    module: &str,
-    codes: TensorId,
+    (module, codes): (&str, TensorId),
     found: [Option<TensorId>; COMPANIONS.len()],
     unread: Option<TensorId>,
+    sizes: &ModelSizes<'_>,
 ) -> Result<Weight> {
     let catalog = claims.catalog;
     let stored = catalog.get(codes);
@@ -126,10 +132,13 @@ fn weight(
     }
     let name = format!("{module}.weight");
     claims.check_output(&name)?;
-    let values = inputs.checked_mul(outputs).ok_or_else(|| misfit(stored))?;
+    let kept = sizes.original(outputs)?.size;
+    // All stored values must be countable too.
+    inputs.checked_mul(outputs).ok_or_else(|| misfit(stored))?;
+    let values = inputs * kept;
     Ok(Weight {
         name,
-        shape: vec![outputs as usize, inputs as usize],
+        shape: vec![kept as usize, inputs as usize],
         values,
         scheme: QuantScheme::Named(NAME),
         blocks: None,
@@ -140,7 +149,7 @@ fn weight(
             ..Coding::default()
         },
         parts: ids,
-        recipe: Recipe::Deferred(Arc::new(Groups { words, outputs, inputs, count })),
+        recipe: Recipe::Deferred(Arc::new(Groups { words, outputs, kept, inputs, count })),
     })
 }
 
@@ -148,6 +157,8 @@ fn weight(
 struct Groups {
     words: u64,
     outputs: u64,
+    /// The outputs of the model; the others are padding.
+    kept: u64,
     inputs: u64,
     count: u64,
 }
@@ -167,8 +178,13 @@ impl Prepare for Groups {
             runs: runs.into(),
             order: order.into(),
         };
-        let shape = vec![self.outputs as usize, self.inputs as usize];
-        Ok(Prepared { shape, decoder: Arc::new(decoder), coding: None })
+        let shape = vec![self.kept as usize, self.inputs as usize];
+        let inner = Inner { decoder: Arc::new(decoder), elements: self.outputs * self.inputs, first_part: 0 };
+        let decoder: Arc<dyn TileDecoder> = match self.kept == self.outputs {
+            true => inner.decoder,
+            false => Arc::new(Cropped { inner, cols: self.inputs, stored: self.inputs }),
+        };
+        Ok(Prepared { shape, decoder, coding: None })
     }
 
     fn describe(&self) -> String {

@@ -10,7 +10,7 @@
 //! | `X.q_perm` | I32 `[in]` | the inverse of that, which loaders do not read |
 //!
 //! `scale = f16((code + 1)² * f16(max / 256))`, `weight = f16((code - 2^(bits - 1)) * scale)`: F32 is the exact widening of
-//! half precision.
+//! half precision. Outputs are padded to multiples of 32 and cropped to the sizes in the model's configuration.
 
 mod claim;
 mod decoder;

@@ -1,9 +1,12 @@
 //! Claiming EXL3 weights by their trellises.
 
-use super::sizes::Sizes;
+use super::decoder::BLOCK;
 use super::weight::{CODES, Parts, has_marker, weight};
 use crate::catalog::Dtype;
-use crate::scheme::claim::{About, Claims, Confidence, PartName, Scheme};
+use crate::scheme::claim::{About, Claims, Confidence, ModelSizes, PartName, Scheme};
+
+/// The suffixes of tensors that are padded like their weights.
+const PADDED: [&str; 3] = [".suh", ".svh", ".bias"];
 
 /// The EXL3 scheme.
 pub(crate) struct Exl3;
@@ -35,7 +38,7 @@ impl Scheme for Exl3 {
         if codes.is_empty() {
             return;
         }
-        let sizes = Sizes::of(claims.config.model_sizes(), claims.catalog);
+        let sizes = ModelSizes::of(claims, BLOCK, &PADDED);
         let has_markers = codes.iter().any(|id| has_marker(claims, *id));
         for id in codes {
             let parts = Parts::take(claims, id);

@@ -6,13 +6,14 @@ use std::sync::OnceLock;
 use anamnesis_kernels::chosen::{Rounded, round_slice, transpose_columns};
 use anamnesis_kernels::{TILE_SIDE, TrellisCodebook, decode_trellis, half_times, products, widen_f16};
 
-use super::sizes::BLOCK;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::coder::{Context, TileDecoder, Window, filled, mishandled, rounded};
 
 /// The root of 1/128 in F32, by which the Hadamard matrix is multiplied.
 const SCALE: f32 = f32::from_bits(0x3DB5_04F3);
+/// Inputs and outputs of a block, to which dimensions are padded.
+pub(super) const BLOCK: u64 = 128;
 /// Rows of a block as an index.
 const SIDE: usize = BLOCK as usize;
 /// Tiles along a side of a block.

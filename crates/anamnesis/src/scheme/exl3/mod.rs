@@ -11,11 +11,11 @@
 //! root of 128. Every step is rounded to half precision, as in `get_weight_tensor` of the library, and the sums of the
 //! products are in the order of [`anamnesis_kernels::products`]: F32 is the exact widening of the result.
 //!
-//! Dimensions are padded to multiples of 128 and cropped to the sizes in the model's configuration ([`sizes`]).
+//! Dimensions are padded to multiples of 128 and cropped to the sizes in the model's configuration ([`ModelSizes`](super::claim::ModelSizes)).
 
 mod claim;
 mod decoder;
-mod sizes;
+mod padding;
 mod weight;
 
 pub(crate) use claim::Exl3;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use anamnesis_kernels::TrellisCodebook;
 
-use super::decoder::{Side, Trellis};
-use super::sizes::{BLOCK, Sizes, check_end};
+use super::decoder::{BLOCK, Side, Trellis};
+use super::padding::check_end;
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::scheme::claim::{Claims, QuantScheme, TensorRole, Weight};
+use crate::scheme::claim::{Claims, ModelSizes, QuantScheme, TensorRole, Weight};
 use crate::scheme::coder::{Coding, Prepare, Prepared, Recipe};
 
 /// The suffix of the codes.
@@ -81,7 +81,7 @@ fn reason_for_marker(claims: &Claims<'_>, module: &str, others: bool) -> Result<
 pub(super) fn weight(
     claims: &Claims<'_>,
     parts: &Parts,
-    sizes: &Sizes<'_>,
+    sizes: &ModelSizes<'_>,
     others_have_markers: bool,
 ) -> Result<Weight> {
     let catalog = claims.catalog;
