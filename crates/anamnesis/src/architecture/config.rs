@@ -75,6 +75,8 @@ impl Config {
             vocabulary: None,
             nextn_layers: 0,
             is_without_mtp: false,
+            label_ids: None,
+            dense_shape: None,
             measured: Measured::default(),
         }
     }
