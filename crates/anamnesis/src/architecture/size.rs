@@ -1,7 +1,7 @@
 //! Dimensions of tensors as functions of the configuration.
 
 use super::config::Config;
-use super::key::{ALL_EXPERT_KEYS, FFN_KEYS, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS};
+use super::key_names::{ALL_EXPERT_KEYS, FFN_KEYS, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS};
 use super::value::missing;
 use crate::error::Result;
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::files::{is_file, metadata, read_sidecar};
-use super::locate::{file_names, resolve};
+use super::locate::resolve;
+use super::located::file_names;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::file_inside;

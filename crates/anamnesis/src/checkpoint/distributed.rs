@@ -11,7 +11,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::files::is_file;
-use super::locate::{Located, Set, file_names};
+use super::located::{Located, Set, file_names};
 use super::names::{DISTRIBUTED, METADATA_FILE, distributed_shard, is_distributed_shard};
 use crate::catalog::{Catalog, Dtype, Extent, MetadataValue, Note, StoredTensor};
 use crate::container::pieces::{Assembled, Piece};

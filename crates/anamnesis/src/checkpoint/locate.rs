@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::index::Index;
+use super::located::{Located, Set, file_names};
 use super::names::{
     CHUNKS_END, INDEX_END, INDEX_FILE, METADATA_FILE, Numbered, TORCH_INDEX_FILE, is_distributed_shard, is_named_as,
     one_model, several_models,
@@ -12,31 +13,6 @@ use super::{Origin, distributed, files, hub, ollama, torch};
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
 use crate::io::file_inside;
-
-/// The files of an input.
-#[derive(Debug)]
-pub(super) enum Located {
-    /// A single file.
-    File(PathBuf),
-    /// The files of a checkpoint directory.
-    Set(Set),
-}
-
-/// The files of a checkpoint directory, by name, sorted.
-#[derive(Debug)]
-pub(super) struct Set {
-    pub directory: PathBuf,
-    pub files: Vec<String>,
-    /// The index that lists them, with its file name.
-    pub index: Option<(String, Index)>,
-}
-
-impl Set {
-    /// Whether its files are shards of a distributed checkpoint, which have pieces of tensors.
-    pub(super) fn is_in_pieces(&self) -> bool {
-        self.files.len() > 1 && self.files.iter().all(|name| is_distributed_shard(name))
-    }
-}
 
 /// Whether `path` is the name of a model in a local store and not a file system path.
 pub(crate) fn is_in_store(path: &Path) -> bool {
@@ -173,21 +149,4 @@ pub(super) fn unrelated_gguf_count(set: &Set) -> usize {
         return 0;
     }
     file_names(&set.directory).map_or(0, |names| names.iter().filter(|name| is_named_as(name, Format::Gguf)).count())
-}
-
-/// The names of the regular files in a directory, sorted.
-pub(super) fn file_names(directory: &Path) -> Result<Vec<String>> {
-    let at = |error| AnamnesisError::at_path(error, directory);
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(at)? {
-        let entry = entry.map_err(at)?;
-        // No checkpoint file has a name that is not UTF-8.
-        if let Some(name) = entry.file_name().to_str()
-            && files::is_file(&entry.path())?
-        {
-            names.push(name.to_owned());
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
 }

@@ -9,6 +9,7 @@ mod hub;
 mod index;
 mod known;
 mod locate;
+mod located;
 mod markers;
 mod memory_tensors;
 mod metadata;
@@ -35,7 +36,8 @@ use crate::limits::{Budget, ParseLimits};
 use crate::quant_config::{DOCUMENTS, Markers, QuantConfig};
 use crate::scheme::{self, Claimed, Leftover, ModelClass, Prepared, Recipe, TensorRole, Weight};
 
-use locate::{Located, Set, locate};
+use locate::locate;
+use located::{Located, Set, file_names};
 use sidecars::Sidecars;
 
 pub(crate) use components::MODEL_INDEX;
@@ -364,7 +366,7 @@ impl Checkpoint {
     /// The number of sidecars in a checkpoint's directory, without hidden files; 0 for a split GGUF file.
     pub(crate) fn sidecar_count(&self) -> Result<usize> {
         let Some(set) = self.set.as_ref().filter(|_| !self.format.parts_are_one_file()) else { return Ok(0) };
-        let names = locate::file_names(&set.directory)?;
+        let names = file_names(&set.directory)?;
         let weights = set.files.iter().map(String::as_str).chain(self.index_name());
         let weights: HashSet<&str> = weights.chain(self.more_file_names()).collect();
         let is_weight = |name: &String| weights.contains(name.as_str());

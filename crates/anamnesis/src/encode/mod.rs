@@ -8,6 +8,7 @@ use crate::catalog::Dtype;
 use crate::checkpoint::{Checkpoint, MemoryTensor, MemoryTensors};
 use crate::container::OpenOptions;
 use crate::convert::{ConvertOptions, ConvertPlan, QuantizationError};
+use crate::decode::DecodedElement;
 use crate::error::{Request, Result};
 use encoding::Encoding;
 
@@ -101,7 +102,7 @@ impl Encoded {
     ///
     /// # Errors
     /// As [`Checkpoint::decode`].
-    pub fn decode<T: crate::DecodedElement>(&self, name: &str) -> Result<Vec<T>> {
+    pub fn decode<T: DecodedElement>(&self, name: &str) -> Result<Vec<T>> {
         self.checkpoint.decode(name)
     }
 

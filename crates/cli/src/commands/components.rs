@@ -22,16 +22,10 @@ pub(super) fn of(input: &InputArgs) -> Result<Option<Components>, Failure> {
         (Some(components), Some((_, option))) => Err(Failure::Usage(format!(
             "{option} is about one model, and {} has several; name one of {}",
             shown(&input.path),
-            names(components)
+            open::component_names(components)
         ))),
         _ => Ok(found),
     }
-}
-
-/// The folders with models, for messages.
-pub(super) fn names(components: &Components) -> String {
-    let names: Vec<_> = components.models().map(|component| shown(&component.path)).collect();
-    names.join(", ")
 }
 
 /// A command that writes.

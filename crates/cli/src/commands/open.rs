@@ -9,7 +9,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, Components, FileKind, Format, Origin, TensorRole};
 
 use super::writing::tensors::relative;
-use super::{components, counted, remedy, shown};
+use super::{counted, remedy, shown};
 use crate::args::{InputArgs, Limit};
 use crate::exit::Failure;
 use crate::interrupt;
@@ -113,7 +113,7 @@ pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
                 .to_owned(),
         ),
         AnamnesisError::NoWeights { .. } => match Components::find(path) {
-            Ok(Some(found)) => Some(format!("it has several models: {}", components::names(&found))),
+            Ok(Some(found)) => Some(format!("it has several models: {}", component_names(&found))),
             _ => Some("name a directory with .safetensors or .gguf files".to_owned()),
         },
         AnamnesisError::TensorNotRead { remedy, .. } => remedy::advice(remedy),
@@ -201,3 +201,9 @@ fn reads_like_a_model(path: &Path) -> bool {
 
 /// Maximum number of suggested files.
 const SUGGESTIONS: usize = 3;
+
+/// The folders with models, for messages.
+pub(super) fn component_names(components: &Components) -> String {
+    let names: Vec<_> = components.models().map(|component| shown(&component.path)).collect();
+    names.join(", ")
+}

@@ -223,7 +223,7 @@ impl Request<'_> {
     /// Converts every component of a directory of several models.
     fn convert_components(&self, components: &Components, printer: &Printer) -> Result<(), Failure> {
         if self.target.extension() != "safetensors" || self.target == ConvertTarget::Hf {
-            let (input, names) = (shown(&self.input.path), components::names(components));
+            let (input, names) = (shown(&self.input.path), open::component_names(components));
             let text =
                 format!("{input} has several models, which a {} file cannot hold; name one of {names}", self.target);
             return Err(Failure::Usage(text));

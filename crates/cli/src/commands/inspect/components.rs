@@ -20,7 +20,7 @@ pub(super) fn run(
     printer: &Printer,
 ) -> Result<(), Failure> {
     if args.metadata {
-        let (path, names) = (shown(&args.input.path), several::names(components));
+        let (path, names) = (shown(&args.input.path), open::component_names(components));
         return Err(Failure::Usage(format!("{path} has several models; name one of {names}")));
     }
     let columns = [
