@@ -38,6 +38,7 @@ mod spooling;
 mod streams;
 mod suggesting;
 mod summaries;
+mod towers;
 mod tracer;
 mod transcript;
 mod unclaimed;

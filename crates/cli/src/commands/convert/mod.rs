@@ -63,6 +63,9 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
         .map_err(about("--quantize"))?;
     options = args.keep.iter().try_fold(options, |options, glob| options.with_kept(glob)).map_err(about("--keep"))?;
     refuse_inapplicable(args, target)?;
+    if args.with_mmproj && args.write.output.as_deref().is_some_and(output_path::is_stream) {
+        return Err(Failure::Usage("--with-mmproj writes two files, and -o - is one stream".to_owned()));
+    }
     options.split = split(&args.split, target)?;
     options.gguf_removed.clone_from(&args.gguf_remove_kv);
     if let Some(path) = &args.gguf_metadata {
@@ -266,7 +269,9 @@ impl Request<'_> {
                 Some("--base DIR names its directory; --keep-names writes the tensors as they are".to_owned())
             }
             AnamnesisError::UnsupportedModel { part: ModelPart::Class | ModelPart::Architecture, .. }
-                if self.target.extension() == ConvertTarget::Gguf.extension() =>
+                if self.target.extension() == ConvertTarget::Gguf.extension()
+                    && !self.options.projector
+                    && !self.with_projector =>
             {
                 Some("--keep-names writes the file anyway, but llama.cpp will not load it".to_owned())
             }

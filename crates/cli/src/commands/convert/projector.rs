@@ -7,7 +7,7 @@ use anamnesis::{AnamnesisError, Checkpoint, ConvertOptions, ConvertPlan, Convert
 use serde_json::{Value, json};
 
 use super::Request;
-use crate::commands::{counted, output_path, shown};
+use crate::commands::{counted, shown};
 use crate::exit::Failure;
 use crate::ui::{Printer, size};
 
@@ -25,9 +25,6 @@ impl Request<'_> {
     pub(super) fn projector(&self, checkpoint: &Checkpoint, model: &Path) -> Result<Option<Projector>, Failure> {
         if !self.with_projector {
             return Ok(None);
-        }
-        if output_path::is_stream(model) {
-            return Err(Failure::Usage("--with-mmproj writes two files, and -o - is one stream".to_owned()));
         }
         let mut name = OsString::from(PREFIX);
         name.push(model.file_name().unwrap_or_default());
