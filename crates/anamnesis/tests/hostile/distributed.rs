@@ -130,10 +130,10 @@ fn overlaps_and_holes_are_refused() {
         (4, vec![chunks[0].clone()], "lack 2"),
         (4, Vec::new(), "lack 4"),
         (i64::MAX, chunks.clone(), "too large"),
-        (4, moved(1, -1), "sizes"),
     ] {
         assert_mentions(&refused(&folder, &metadata(&[shape], &chunks, plain)), &["\"w\"", word]);
     }
+    assert_mentions(&refused(&folder, &metadata(&[4], &moved(1, -1), plain)), &["a shape of the metadata"]);
 }
 
 #[test]
