@@ -17,4 +17,4 @@ pub(crate) use operations::{Operand, Operation};
 pub use selection::Selection;
 pub(crate) use selection::{Glob, NamePatterns, expression};
 pub use target::{Rounding, TargetDtype};
-pub(crate) use tensors::{Catalog, Extent, Metadata, SplitPart, StoredTensor, TensorId, Unreadable};
+pub(crate) use tensors::{Catalog, Extent, Metadata, ScaledCodes, SplitPart, StoredTensor, TensorId, Unreadable};

@@ -141,12 +141,25 @@ pub(crate) struct Catalog {
     pub(crate) widened: Vec<String>,
     /// The operations that read the tensors; `None` if the file has no graph.
     pub(crate) operations: Option<Vec<Operation>>,
+    /// The integers with scales, if the file records them; then all other tensors are plain data.
+    pub(crate) scaled: Option<Vec<ScaledCodes>>,
     /// Facts about the file other than its tensors.
     pub(crate) facts: Option<Facts>,
     /// Notes on how the file was read, for example on omitted values.
     pub(crate) notes: Vec<Note>,
     /// Stored tensors that cannot be read. They prevent a conversion, but not an inspection.
     pub(crate) unreadable: Vec<Unreadable>,
+}
+
+/// Integers with scales, as a file records them: a value is `(code - zero point) * scale`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScaledCodes {
+    /// The names of the stored tensors: the codes, F32 scales and I64 zero points.
+    pub codes: String,
+    pub scales: String,
+    pub zero_points: String,
+    /// The dimension of the codes that has a scale for each index; `None` if there is one scale.
+    pub axis: Option<usize>,
 }
 
 /// Why a stored tensor is not in the catalog.
@@ -184,7 +197,11 @@ impl Catalog {
         let (mut facts, mut notes, mut unreadable, mut unread_metadata) = (None, Vec::new(), Vec::new(), 0);
         let (mut operations, mut widened, mut more_files) = (None, Vec::new(), Vec::new());
         let types_are_final = catalogs.iter().all(|catalog| catalog.types_are_final);
+        let mut scaled: Option<Vec<ScaledCodes>> = None;
         for catalog in catalogs {
+            if let Some(more) = catalog.scaled {
+                scaled.get_or_insert_default().extend(more);
+            }
             tensors.extend(catalog.tensors);
             facts = facts.or(catalog.facts);
             operations = operations.or(catalog.operations);
@@ -211,6 +228,7 @@ impl Catalog {
         Ok(Self {
             types_are_final,
             operations,
+            scaled,
             widened,
             more_files,
             facts,

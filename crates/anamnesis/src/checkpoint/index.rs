@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 use super::files::{MAX_INDEX_VALUES, check_json_values};
-use super::names::TORCH_INDEX_FILE;
+use super::names::{FLAX_INDEX_END, TORCH_INDEX_FILE};
 use crate::catalog::Catalog;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -23,7 +23,13 @@ impl Index {
     /// Parses an index; `name` is its file name, for error messages.
     pub(super) fn parse(text: &[u8], name: &str) -> Result<Self> {
         check_json_values(text, MAX_INDEX_VALUES, name)?;
-        serde_json::from_slice(text).map_err(|error| AnamnesisError::parse(format!("{name} is not an index: {error}")))
+        let mut index: Self = serde_json::from_slice(text)
+            .map_err(|error| AnamnesisError::parse(format!("{name} is not an index: {error}")))?;
+        if name.ends_with(FLAX_INDEX_END) {
+            let entries = std::mem::take(&mut index.weight_map).into_iter();
+            index.weight_map = entries.map(|(tensor, file)| (tensor.replace('/', "."), file)).collect();
+        }
+        Ok(index)
     }
 
     /// The files it refers to, without duplicates.

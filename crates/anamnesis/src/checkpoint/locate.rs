@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use super::index::Index;
 use super::located::{Located, Set, file_names};
 use super::names::{
-    CHUNKS_END, INDEX_END, INDEX_FILE, METADATA_FILE, Numbered, TORCH_INDEX_FILE, is_distributed_shard, is_named_as,
-    one_model, several_models,
+    CHUNKS_END, FLAX_INDEX_END, INDEX_END, INDEX_FILE, METADATA_FILE, Numbered, TORCH_INDEX_FILE, is_distributed_shard,
+    is_named_as, one_model, several_models,
 };
-use super::{Origin, distributed, files, hub, ollama, torch};
-use crate::container::Format;
+use super::{Origin, distributed, files, hub, keras, ollama, tensorflow, torch};
+use crate::container::{Format, unread_directory};
 use crate::error::{AnamnesisError, Result};
 use crate::io::file_inside;
 
@@ -36,13 +36,16 @@ pub(super) fn locate(path: &Path) -> Result<Located> {
         Origin::Ollama { spec } => return Ok(Located::File(ollama::resolve(&spec)?)),
         _ => {}
     }
+    if let Some(index) = tensorflow::index_of(path)? {
+        return Ok(Located::File(index));
+    }
     let metadata = std::fs::metadata(path).map_err(|error| AnamnesisError::at_path(error, path))?;
     if metadata.is_dir() {
         return directory(path);
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let parent = parent_of(path);
-    if name.ends_with(INDEX_END) || name == TORCH_INDEX_FILE {
+    if name.ends_with(INDEX_END) || name.ends_with(FLAX_INDEX_END) || name == TORCH_INDEX_FILE {
         return from_index(&parent, &name);
     }
     if name == METADATA_FILE || name.ends_with(CHUNKS_END) {
@@ -51,8 +54,12 @@ pub(super) fn locate(path: &Path) -> Result<Located> {
     if is_distributed_shard(&name) {
         return distributed::shards(&parent);
     }
+    if keras::is_index(&name) {
+        return Ok(Located::Set(Set { files: keras::files(&parent, &name)?, directory: parent, index: None }));
+    }
     if let Some(shard) = Numbered::parse(&name) {
-        for index in [INDEX_FILE, TORCH_INDEX_FILE] {
+        let of_flax = format!("{}{FLAX_INDEX_END}", shard.base());
+        for index in [INDEX_FILE, TORCH_INDEX_FILE, &of_flax] {
             if !files::is_file(&parent.join(index))? {
                 continue;
             }
@@ -116,8 +123,34 @@ fn directory(directory: &Path) -> Result<Located> {
     match one_model(directory, &models)? {
         Some(files) => set(files),
         None if names.iter().any(|name| name == TORCH_INDEX_FILE) => from_index(directory, TORCH_INDEX_FILE),
-        None => gguf_directory(directory, &names),
+        None if names.iter().any(|name| is_named_as(name, Format::Gguf)) => gguf_directory(directory, &names),
+        None => other_formats(directory, &names),
     }
+}
+
+/// A directory without safetensors, PyTorch and GGUF files, which must hold one model.
+fn other_formats(directory: &Path, names: &[String]) -> Result<Located> {
+    if let Some(index) = tensorflow::index_in(directory, names)? {
+        return Ok(Located::File(index));
+    }
+    let set = |files: Vec<String>| Ok(Located::Set(Set { directory: directory.to_path_buf(), files, index: None }));
+    let indices: Vec<_> = names.iter().filter(|name| name.ends_with(FLAX_INDEX_END)).collect();
+    if let [index] = indices[..] {
+        return from_index(directory, index);
+    }
+    let indices: Vec<_> = names.iter().filter(|name| keras::is_index(name)).collect();
+    if let [index] = indices[..] {
+        return set(keras::files(directory, index)?);
+    }
+    for format in [Format::Flax, Format::Hdf5, Format::Keras, Format::TfLite] {
+        let files: Vec<_> = names.iter().filter(|name| is_named_as(name, format)).collect();
+        if let Some(files) = one_model(directory, &files)? {
+            return set(files);
+        }
+    }
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    let missing = || AnamnesisError::NoWeights { directory: directory.to_path_buf() };
+    Err(unread_directory(&name, names).map_or_else(missing, |error| error.in_file(directory)))
 }
 
 /// A directory of GGUF files, which must be one model, in one file or split into parts.

@@ -7,6 +7,7 @@ mod files;
 mod gptq_format;
 mod hub;
 mod index;
+mod keras;
 mod known;
 mod locate;
 mod located;
@@ -19,6 +20,7 @@ mod only;
 mod origin;
 mod parts;
 mod sidecars;
+mod tensorflow;
 mod torch;
 
 use std::collections::HashSet;

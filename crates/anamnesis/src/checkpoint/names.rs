@@ -19,6 +19,8 @@ pub(super) const CHUNKS_END: &str = ".distcp";
 pub(super) const INDEX_FILE: &str = "model.safetensors.index.json";
 /// The suffix of every index over safetensors files.
 pub(super) const INDEX_END: &str = ".safetensors.index.json";
+/// The suffix of every index over files of Flax, whose names are joined by slashes.
+pub(super) const FLAX_INDEX_END: &str = ".msgpack.index.json";
 /// The name of an index over PyTorch files.
 pub(super) const TORCH_INDEX_FILE: &str = "pytorch_model.bin.index.json";
 

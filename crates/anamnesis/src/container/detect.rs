@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::explain::{explain, non_tensor_kind};
 use super::identity::Format;
-use super::interface::Opened;
+use super::interface::{Evidence, Opened};
 use super::options::OpenOptions;
 use super::registry::{ALL, of};
+use super::unread::{by_content, by_extension};
 use crate::error::{FileKind, Result};
 use crate::io::{FileSource, ReadAt, Source};
 use crate::limits::{Budget, ParseLimits};
@@ -58,14 +59,22 @@ pub(crate) fn open(
     budget: &mut Budget,
 ) -> Result<(Format, Opened)> {
     let (head, extension) = (source.head()?, extension_of(source.path()));
+    refuse_unread(&head, &extension)?;
     let format = detect(&head, &extension)?;
     let opened = of(format).open(source, file, options, budget);
-    Ok((format, opened.map_err(|error| explain(error, format, &head, &extension))?))
+    Ok((format, opened.map_err(|error| explain(error, format, &head))?))
 }
 
 /// The extension of a path, in lower case, without the dot.
 fn extension_of(path: Option<&Path>) -> String {
     path.and_then(Path::extension).unwrap_or_default().to_string_lossy().to_ascii_lowercase()
+}
+
+/// Refuses a format that is known and not read, by its first bytes, or by its extension unless the content is certain.
+fn refuse_unread(head: &[u8], extension: &str) -> Result<()> {
+    let is_certain = || ALL.iter().any(|about| about.container.recognises(head) == Evidence::Certain);
+    let error = by_content(head).or_else(|| by_extension(extension).filter(|_| !is_certain()));
+    error.map_or(Ok(()), Err)
 }
 
 fn detect(head: &[u8], extension: &str) -> Result<Format> {

@@ -3,13 +3,12 @@
 use super::identity::{About, Format};
 use super::interface::Evidence;
 use super::registry::ALL;
-use super::sniff::{kind_by_extension, sniff};
+use super::sniff::sniff;
 use crate::error::{AnamnesisError, FileKind};
 use crate::limits::is_caller_limit;
 
-/// Replaces the error of opening a file as `format` by the kind of file it is, if the first bytes or the extension
-/// (lower case) identify another one.
-pub(crate) fn explain(error: AnamnesisError, format: Format, head: &[u8], extension: &str) -> AnamnesisError {
+/// Replaces the error of opening a file as `format` by the kind of file it is, if the first bytes identify another one.
+pub(crate) fn explain(error: AnamnesisError, format: Format, head: &[u8]) -> AnamnesisError {
     let is_about_content = match &error {
         AnamnesisError::Parse { .. } => true,
         // The first bytes of other files, read as counts, exceed the permanent caps.
@@ -24,11 +23,7 @@ pub(crate) fn explain(error: AnamnesisError, format: Format, head: &[u8], extens
         let detail = format!("this {seems} {}, not {}", other.file, format.about().file);
         return AnamnesisError::not_a_model(FileKind::OtherFormat(other.name), detail);
     }
-    match (sniff(head), kind_by_extension(extension)) {
-        (Some(kind), _) => kind.into(),
-        (None, Some(kind)) => AnamnesisError::not_a_model(kind, format!("by its name, this is {kind}")),
-        (None, None) => error,
-    }
+    sniff(head).map_or(error, Into::into)
 }
 
 /// The kind of a file that is not a tensor file, by its first bytes.

@@ -22,6 +22,16 @@ pub enum Format {
     Onnx,
     /// PyTorch distributed checkpoints: directories of `.metadata` and `.distcp` files
     Distributed,
+    /// TensorFlow Lite models, `.tflite`
+    TfLite,
+    /// TensorFlow checkpoints, `.index` with its data files
+    TensorFlow,
+    /// Flax parameters in MessagePack, `.msgpack`
+    Flax,
+    /// HDF5 files, `.h5`, as Keras writes them
+    Hdf5,
+    /// Keras archives, `.keras`
+    Keras,
 }
 
 /// Description of a container.

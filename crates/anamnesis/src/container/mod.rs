@@ -4,11 +4,14 @@
 //! Each container describes its extensions and magic in an `About`. A new one is a folder here, a variant of
 //! [`Format`] and a line in [`ALL`]. [`open`] reads a file of any of them, [`sniff`] identifies other kinds of files.
 
+mod checked;
 mod cursor;
 mod detect;
 mod explain;
+mod flax;
 mod ggml_types;
 pub(crate) mod gguf;
+mod hdf5;
 mod identity;
 mod interface;
 mod layout;
@@ -16,6 +19,7 @@ pub(crate) mod npy;
 mod numpy;
 pub(crate) mod onnx;
 mod options;
+mod pages;
 pub(crate) mod pieces;
 pub(crate) mod protobuf;
 pub(crate) mod pth;
@@ -23,6 +27,10 @@ mod registry;
 pub(crate) mod safetensors;
 mod sniff;
 mod strided;
+mod tensorflow;
+mod tflite;
+mod tiled;
+mod unread;
 mod whisper;
 pub(crate) mod zip;
 
@@ -35,3 +43,4 @@ pub(crate) use layout::{DeferredHeaders, Layout, OutputTensor};
 pub use options::{Configuration, OpenOptions};
 pub(crate) use registry::{ALL, of};
 pub(crate) use sniff::sniff;
+pub(crate) use unread::unread_directory;

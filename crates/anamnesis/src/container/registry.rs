@@ -2,11 +2,24 @@
 
 use super::identity::{About, Format};
 use super::interface::Container;
-use super::{gguf, npy, onnx, pth, safetensors, whisper};
+use super::{flax, gguf, hdf5, npy, onnx, pth, safetensors, tensorflow, tflite, whisper};
 
 /// All containers, in the order they are listed to users.
-pub(crate) const ALL: &[About] =
-    &[safetensors::ABOUT, gguf::ABOUT, npy::NPZ, npy::NPY, pth::ABOUT, pth::DISTRIBUTED, onnx::ABOUT, whisper::ABOUT];
+pub(crate) const ALL: &[About] = &[
+    safetensors::ABOUT,
+    gguf::ABOUT,
+    npy::NPZ,
+    npy::NPY,
+    pth::ABOUT,
+    pth::DISTRIBUTED,
+    onnx::ABOUT,
+    whisper::ABOUT,
+    tflite::ABOUT,
+    tensorflow::ABOUT,
+    flax::ABOUT,
+    hdf5::HDF5,
+    hdf5::KERAS,
+];
 
 /// The container of a format.
 pub(crate) fn of(format: Format) -> &'static dyn Container {

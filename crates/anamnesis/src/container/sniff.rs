@@ -1,13 +1,12 @@
-//! Kinds of files that are not tensor files, identified by their first bytes or their extension.
+//! Kinds of files that are not tensor files, identified by their first bytes.
 
 use crate::error::FileKind;
 
 /// Magic bytes at fixed offsets, the most specific first.
-const MAGICS: [(usize, &[u8], FileKind); 19] = {
+const MAGICS: [(usize, &[u8], FileKind); 17] = {
     use FileKind as K;
     [
         (0, b"version https://git-lfs", K::GitLfsPointer),
-        (0, b"\x89HDF\r\n\x1a\n", K::Hdf5),
         (0, b"7z\xbc\xaf\x27\x1c", K::SevenZip),
         (0, b"Rar!\x1a\x07", K::Rar),
         (0, b"\xfd7zXZ\0", K::Xz),
@@ -16,7 +15,6 @@ const MAGICS: [(usize, &[u8], FileKind); 19] = {
         (0, b"PK\x03\x04", K::Zip),
         (0, b"PK\x05\x06", K::Zip),
         (0, b"\x28\xb5\x2f\xfd", K::Zstandard),
-        (4, b"TFL3", K::TensorFlowLite),
         (0, b"\x1f\x8b\x08", K::Gzip),
         // 32-bit magic numbers as little-endian machines write them.
         (0, b"lmgg", K::Ggml),
@@ -28,14 +26,6 @@ const MAGICS: [(usize, &[u8], FileKind); 19] = {
         (0, b"GGJT", K::Ggml),
     ]
 };
-
-/// Extensions of files that have no reliable magic.
-const EXTENSIONS: [(&str, FileKind); 4] = [
-    ("h5", FileKind::Hdf5),
-    ("hdf5", FileKind::Hdf5),
-    ("tflite", FileKind::TensorFlowLite),
-    ("msgpack", FileKind::Flax),
-];
 
 /// The kind of a file by its first bytes, if they identify one. Tensor formats are not considered.
 pub(crate) fn sniff(head: &[u8]) -> Option<FileKind> {
@@ -55,11 +45,6 @@ pub(crate) fn sniff(head: &[u8]) -> Option<FileKind> {
     }
     let text = leading_text(head)?;
     text_kind(text).or_else(|| (head.len() >= MIN_TEXT_BYTES).then_some(FileKind::Text))
-}
-
-/// The kind of a file by its extension, in lower case.
-pub(super) fn kind_by_extension(extension: &str) -> Option<FileKind> {
-    EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, kind)| *kind)
 }
 
 /// A `PROTO` opcode and one that can follow it. A safetensors header length may start alike, but zeros follow.

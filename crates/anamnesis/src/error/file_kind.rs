@@ -41,12 +41,6 @@ pub enum FileKind {
     Tar,
     /// Any other ZIP archive.
     Zip,
-    /// An HDF5 file, as Keras writes them.
-    Hdf5,
-    /// A TensorFlow Lite model.
-    TensorFlowLite,
-    /// The weights of a Flax model in MessagePack.
-    Flax,
     /// A ggml file older than GGUF.
     Ggml,
     /// A SentencePiece tokenizer.
@@ -55,6 +49,8 @@ pub enum FileKind {
     Pickle,
     /// Training state: optimizer state or training arguments.
     TrainingState,
+    /// A model of a format that is known and not read, by its name.
+    Unread(&'static str),
     /// A tensor file of another format, by its name.
     OtherFormat(&'static str),
 }
@@ -91,13 +87,11 @@ impl fmt::Display for FileKind {
             Self::Rar => "a RAR archive",
             Self::Tar => "a tar file, also the format of PyTorch before 0.1.10",
             Self::Zip => "a ZIP archive, such as a PyTorch file or an NPZ",
-            Self::Hdf5 => "an HDF5 file",
-            Self::TensorFlowLite => "a TensorFlow Lite model",
-            Self::Flax => "the weights of a Flax model",
             Self::Ggml => "a ggml file older than GGUF",
             Self::SentencePiece => "a SentencePiece tokenizer",
             Self::Pickle => "a Python pickle that was not written by torch.save",
             Self::TrainingState => "the state of a training run, not a model",
+            Self::Unread(name) => return write!(f, "a model of the format {name}, which is not read"),
             Self::OtherFormat(name) => return write!(f, "a file of the format {name}"),
         })
     }

@@ -23,6 +23,7 @@ pub(crate) mod ggml;
 pub(crate) mod gptq;
 pub(crate) mod grouped;
 pub(crate) mod hqq;
+mod linear;
 pub(crate) mod marlin;
 pub(crate) mod mlx;
 mod model_class;

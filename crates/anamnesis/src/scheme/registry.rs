@@ -4,7 +4,7 @@ use super::claim::{self, About, Claimed, Claims, PartName, Scheme};
 use super::quantise::Encoding;
 use super::{
     aqlm, awq, bitnet, bnb, comfy, compressed_tensors, eetq, exl2, exl3, fouroversix, fp8, gemma_quant, ggml, gptq,
-    hqq, marlin, mlx, modelopt, mxfp4, onnxruntime, quanto, quark, sinq, torchao, vptq,
+    hqq, linear, marlin, mlx, modelopt, mxfp4, onnxruntime, quanto, quark, sinq, torchao, vptq,
 };
 use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
@@ -16,8 +16,9 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 
 /// All schemes in the order in which they claim. Where a graph names the readers of tensors, it decides before any name
 /// does. FP8 comes last, because packed formats store their scales as FP8 too.
-static ALL: [&dyn Scheme; 27] = [
+static ALL: [&dyn Scheme; 28] = [
     &onnxruntime::OnnxRuntime,
+    &linear::Linear,
     &ggml::Ggml,
     &claim::refused_methods::RefusedMethods,
     &comfy::Comfy,

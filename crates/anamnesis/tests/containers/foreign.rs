@@ -36,9 +36,7 @@ fn kinds() -> Vec<(FileKind, Vec<u8>, &'static str)> {
         (FileKind::SevenZip, b"7z\xbc\xaf\x27\x1c\0\x04\x01".to_vec(), "7z archive"),
         (FileKind::Rar, b"Rar!\x1a\x07\x01\0\x33".to_vec(), "RAR archive"),
         (FileKind::Tar, tar(), "tar file"),
-        (FileKind::Hdf5, b"\x89HDF\r\n\x1a\n\0\0".to_vec(), "HDF5 file"),
-        (FileKind::TensorFlowLite, b"\x1c\0\0\0TFL3\0\0".to_vec(), "TensorFlow Lite model"),
-        (FileKind::Ggml, b"tjgg\x01\0\0\0\0\0".to_vec(), "older than GGUF"),
+        (FileKind::Ggml, b"lmgg\x01\0\0\0\0\0".to_vec(), "older than GGUF"),
         (FileKind::SentencePiece, b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02".to_vec(), "SentencePiece tokenizer"),
         (FileKind::Pickle, b"\x80\x04\x95\x10\0\0\0\0\0\0\0}.".to_vec(), "pickle"),
     ]
@@ -160,7 +158,6 @@ fn sidecar_files_of_a_checkpoint_are_identified_by_name() {
     assert_kind(open("tokenizer.json", b"{\"version\": \"1.0\"}"), FileKind::Json, "the tokenizer of a model");
     assert_kind(open("tokenizer.model", b"\x0a\xff\xff"), FileKind::SentencePiece, "the tokenizer of a model");
     assert_kind(open("README.md", b"# A model"), FileKind::Text, "the description of a model");
-    assert_kind(open("model.h5", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff"), FileKind::Hdf5, "by its name");
     // A Git LFS pointer is reported first.
     assert_kind(open("config.json", POINTER), FileKind::GitLfsPointer, "not the file itself");
 }

@@ -7,6 +7,7 @@ mod support;
 
 mod distributed;
 mod foreign;
+mod frameworks;
 mod gguf;
 mod gguf_directories;
 mod gguf_fixtures;

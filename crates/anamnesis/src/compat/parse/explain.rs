@@ -14,5 +14,5 @@ pub(super) fn explained<T>(result: Result<T>, format: Format, source: &(impl Rea
 
 /// Explains an error by the first bytes of the file.
 pub(super) fn explain_head(error: AnamnesisError, format: Format, head: &[u8]) -> AnamnesisError {
-    explain(error, format, head, "").for_single_format()
+    explain(error, format, head).for_single_format()
 }

@@ -122,7 +122,7 @@ pub fn parse_pth_front_matter_from_reader_with_limits<R: Read + Seek>(
 /// Reads the front matter. A pickle or archive of another kind is `Unsupported`; text is malformed.
 fn read_front(source: &(impl ReadAt + ?Sized), budget: &mut Budget) -> Result<Front> {
     let front = Front::read(source, &OpenOptions::new(), budget);
-    front.map_err(|error| match source.head().map(|head| explain(error, Format::Pth, &head, "")) {
+    front.map_err(|error| match source.head().map(|head| explain(error, Format::Pth, &head)) {
         Ok(AnamnesisError::NotAModel { kind, detail }) if kind == FileKind::Pickle || kind.is_packed() => {
             AnamnesisError::unsupported("pth", detail)
         }

@@ -1,5 +1,7 @@
 //! An entry of an archive.
 
+use super::inflated::check_crc;
+use crate::container::checked::Summed;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
@@ -61,6 +63,26 @@ impl Entry {
                 Err(AnamnesisError::unsupported(format, detail))
             }
         }
+    }
+}
+
+impl Summed for Entry {
+    fn place(&self) -> (u64, u64) {
+        (self.offset, self.bytes)
+    }
+
+    fn crc(bytes: &[u8]) -> u32 {
+        crc32fast::hash(bytes)
+    }
+
+    fn combine(first: u32, second: u32, second_bytes: u64) -> u32 {
+        let mut both = crc32fast::Hasher::new_with_initial(first);
+        both.combine(&crc32fast::Hasher::new_with_initial_len(second, second_bytes));
+        both.finalize()
+    }
+
+    fn check(&self, found: u32) -> Result<()> {
+        check_crc(self, found)
     }
 }
 

@@ -15,7 +15,6 @@
 //! PKWARE's APPNOTE.TXT.
 
 mod central;
-mod checked;
 mod consecutive;
 mod damage;
 mod end;
@@ -30,7 +29,6 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
 
-pub(crate) use checked::Checked;
 pub(crate) use consecutive::consecutive;
 pub(crate) use damage::checksum_errors;
 pub(crate) use entry::{Entry, Method};
@@ -45,6 +43,9 @@ const LOCAL_SIGNATURE: &[u8; 4] = b"PK\x03\x04";
 pub(crate) const ZIP_MAX_ENTRIES: u64 = 1 << 20;
 /// Maximum length of an entry name in bytes.
 pub(crate) const ZIP_MAX_NAME_LEN: u64 = 4096;
+
+/// A stored entry that is verified while it is read.
+pub(crate) type Checked = crate::container::checked::Checked<Entry>;
 
 /// Whether a file starts with a local header.
 pub(crate) fn begins_archive(head: &[u8]) -> bool {

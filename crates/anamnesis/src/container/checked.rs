@@ -1,13 +1,11 @@
-//! A stored entry as a region that verifies its CRC while it is read. Pieces may be read in any order and by several
-//! workers; the CRC is checked when the last piece has been read. An entry that will only be read in part is checked
-//! in one pass before its first byte.
+//! Stored bytes with a CRC as a region that verifies it while it is read. Pieces may be read in any order and by several
+//! workers; the CRC is checked when the last piece has been read. Bytes that will only be read in part are checked in
+//! one pass before the first of them.
 
 use std::hash::Hasher;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::entry::Entry;
-use super::inflated::check_crc;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
 
@@ -16,9 +14,24 @@ const MAX_RUNS: usize = 64;
 /// Bytes hashed at a time in that pass.
 const PASS_BYTES: u64 = 256 << 10;
 
-/// A stored entry, from some byte on.
-pub(crate) struct Checked {
-    entry: Entry,
+/// Stored bytes with a CRC, such as an entry of an archive.
+pub(crate) trait Summed: Send + Sync {
+    /// The offset of the bytes in the file, and their number.
+    fn place(&self) -> (u64, u64);
+
+    /// The CRC of bytes.
+    fn crc(bytes: &[u8]) -> u32;
+
+    /// The CRC of two pieces, from those of the pieces.
+    fn combine(first: u32, second: u32, second_bytes: u64) -> u32;
+
+    /// Compares the CRC of all bytes with the one that was written.
+    fn check(&self, found: u32) -> Result<()>;
+}
+
+/// An entry, from some byte on.
+pub(crate) struct Checked<E> {
+    entry: E,
     /// Offset of the region in the entry.
     start: u64,
     /// Whether the whole region will be read.
@@ -42,22 +55,16 @@ struct Run {
 }
 
 impl Run {
-    fn merge(self, next: Self) -> Self {
-        Self { end: next.end, crc: combine_crcs(self.crc, next.crc, next.end - next.start), ..self }
+    fn merge<E: Summed>(self, next: Self) -> Self {
+        Self { end: next.end, crc: E::combine(self.crc, next.crc, next.end - next.start), ..self }
     }
 }
 
-fn combine_crcs(first: u32, second: u32, second_bytes: u64) -> u32 {
-    let mut both = crc32fast::Hasher::new_with_initial(first);
-    both.combine(&crc32fast::Hasher::new_with_initial_len(second, second_bytes));
-    both.finalize()
-}
-
-impl Checked {
+impl<E: Summed> Checked<E> {
     /// The entry from byte `start` on, all of which will be read.
-    pub(crate) fn incremental(start: u64, entry: Entry) -> Self {
+    pub(crate) fn incremental(start: u64, entry: E) -> Self {
         Self {
-            start: start.min(entry.bytes),
+            start: start.min(entry.place().1),
             entry,
             is_incremental: true,
             state: Mutex::new(State::Pending(Vec::new())),
@@ -65,8 +72,13 @@ impl Checked {
     }
 
     /// The entry from byte `start` on, some of which may not be read.
-    pub(crate) fn upfront(start: u64, entry: Entry) -> Self {
+    pub(crate) fn upfront(start: u64, entry: E) -> Self {
         Self { is_incremental: false, ..Self::incremental(start, entry) }
+    }
+
+    /// The offset of the region in the file.
+    fn first(&self) -> u64 {
+        self.entry.place().0 + self.start
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -75,15 +87,14 @@ impl Checked {
 
     /// Checks the entry, given the CRC of the region.
     fn check_crc_with_prefix(&self, below: &dyn Source, crc: u32) -> Result<State> {
-        let head = crc_of_range(below, self.entry.offset, self.start)?;
-        check_crc(&self.entry, combine_crcs(head, crc, self.len()))?;
+        let head = crc_of_range::<E>(below, self.entry.place().0, self.start)?;
+        self.entry.check(E::combine(head, crc, self.len()))?;
         Ok(State::Verified)
     }
 
     /// Reads and checks the whole entry.
     fn check_in_one_pass(&self, below: &dyn Source) -> Result<State> {
-        crc_of_range(below, self.entry.offset + self.start, self.len())
-            .and_then(|crc| self.check_crc_with_prefix(below, crc))
+        crc_of_range::<E>(below, self.first(), self.len()).and_then(|crc| self.check_crc_with_prefix(below, crc))
     }
 
     /// Checks the entry if the runs cover it, or if it has to be checked in one pass.
@@ -121,17 +132,16 @@ impl Checked {
 }
 
 /// The CRC of a range of the source.
-fn crc_of_range(below: &dyn Source, start: u64, bytes: u64) -> Result<u32> {
+fn crc_of_range<E: Summed>(below: &dyn Source, start: u64, bytes: u64) -> Result<u32> {
     let mut piece = vec![0; PASS_BYTES.min(bytes) as usize];
-    let mut hasher = crc32fast::Hasher::new();
-    let mut at = 0;
+    let (mut at, mut crc) = (0, E::crc(&[]));
     while at < bytes {
         let now = &mut piece[..PASS_BYTES.min(bytes - at) as usize];
         below.read_at(start + at, now)?;
-        hasher.update(now);
+        crc = E::combine(crc, E::crc(now), now.len() as u64);
         at += now.len() as u64;
     }
-    Ok(hasher.finalize())
+    Ok(crc)
 }
 
 /// The first part of `range` outside all runs.
@@ -147,48 +157,48 @@ fn first_gap(runs: &[Run], range: &Range<u64>) -> Option<Range<u64>> {
 }
 
 /// Inserts a run, which overlaps none of the others, and merges adjacent runs.
-fn insert_run(runs: &mut Vec<Run>, run: Run) {
+fn insert_run<E: Summed>(runs: &mut Vec<Run>, run: Run) {
     let at = runs.partition_point(|other| other.end <= run.start);
     runs.insert(at, run);
     if runs.get(at + 1).is_some_and(|next| next.start == run.end) {
         let next = runs.remove(at + 1);
-        runs[at] = runs[at].merge(next);
+        runs[at] = runs[at].merge::<E>(next);
     }
     if at > 0 && runs[at - 1].end == run.start {
         let last = runs.remove(at);
-        runs[at - 1] = runs[at - 1].merge(last);
+        runs[at - 1] = runs[at - 1].merge::<E>(last);
     }
 }
 
-impl Region for Checked {
+impl<E: Summed> Region for Checked<E> {
     fn len(&self) -> u64 {
-        self.entry.bytes - self.start
+        self.entry.place().1 - self.start
     }
 
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        below.read_at(self.entry.offset + self.start + offset, buffer)?;
+        below.read_at(self.first() + offset, buffer)?;
         self.verify(below, offset, buffer)
     }
 
     fn identify(&self, below: &dyn Source, range: Range<u64>, hasher: &mut dyn Hasher) {
-        let base = self.entry.offset + self.start;
+        let base = self.first();
         below.identify(base + range.start..base + range.end, hasher);
     }
 
     fn stored_at(&self) -> Option<u64> {
-        Some(self.entry.offset + self.start)
+        Some(self.first())
     }
 
     fn verify(&self, below: &dyn Source, offset: u64, bytes: &[u8]) -> Result<()> {
         let range = offset..offset + bytes.len() as u64;
         while let Some(gap) = self.first_unhashed(below, &range)? {
-            let crc = crc32fast::hash(&bytes[(gap.start - offset) as usize..(gap.end - offset) as usize]);
+            let crc = E::crc(&bytes[(gap.start - offset) as usize..(gap.end - offset) as usize]);
             let mut state = self.state();
             // Another worker may have hashed some of these bytes meanwhile.
             if let State::Pending(runs) = &mut *state
                 && first_gap(runs, &gap) == Some(gap.clone())
             {
-                insert_run(runs, Run { start: gap.start, end: gap.end, crc });
+                insert_run::<E>(runs, Run { start: gap.start, end: gap.end, crc });
                 self.check_if_complete(below, &mut state)?;
             }
         }
@@ -198,8 +208,8 @@ impl Region for Checked {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Method;
     use super::*;
+    use crate::container::zip::{Entry, Method};
     use crate::io::BytesSource;
 
     fn entry(content: &[u8], crc: u32) -> Entry {
@@ -212,7 +222,7 @@ mod tests {
         reads_from(&Checked::incremental(10, entry(content, crc)), content, pieces)
     }
 
-    fn reads_from(region: &Checked, content: &[u8], pieces: impl IntoIterator<Item = (usize, usize)>) -> bool {
+    fn reads_from(region: &Checked<Entry>, content: &[u8], pieces: impl IntoIterator<Item = (usize, usize)>) -> bool {
         let source = BytesSource(content.to_vec());
         pieces.into_iter().fold(true, |good, (start, end)| {
             let mut buffer = vec![0; end - start];
