@@ -1,6 +1,5 @@
 //! Verification of all entries of an archive by their CRCs.
 
-use super::inflated::check_crc;
 use super::{Archive, Entry, Inflated, Method, Spill};
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
@@ -41,5 +40,5 @@ fn check(source: &dyn Source, entry: &Entry, budget: &Budget) -> Result<()> {
         }
         at += piece.len() as u64;
     }
-    if inflated.is_some() { Ok(()) } else { check_crc(entry, hasher.finalize()) }
+    if inflated.is_some() { Ok(()) } else { entry.check_crc(hasher.finalize()) }
 }

@@ -1,6 +1,5 @@
 //! An entry of an archive.
 
-use super::inflated::check_crc;
 use crate::container::checked::Summed;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
@@ -64,6 +63,17 @@ impl Entry {
             }
         }
     }
+
+    /// Refuses content with another CRC than that of the directory.
+    pub(super) fn check_crc(&self, found: u32) -> Result<()> {
+        if found == self.crc {
+            return Ok(());
+        }
+        let (name, wanted) = (quoted(&self.name), self.crc);
+        Err(AnamnesisError::parse(format!(
+            "ZIP entry {name} is damaged: its CRC is {found:08x}, {wanted:08x} was written"
+        )))
+    }
 }
 
 impl Summed for Entry {
@@ -82,7 +92,7 @@ impl Summed for Entry {
     }
 
     fn check(&self, found: u32) -> Result<()> {
-        check_crc(self, found)
+        self.check_crc(found)
     }
 }
 

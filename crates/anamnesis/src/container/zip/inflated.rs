@@ -140,7 +140,7 @@ pub(crate) fn read_prefix(
     if entry.method == Method::Stored {
         source.fill_at(entry.offset, &mut prefix)?;
         if checks_crc && bytes >= entry.bytes {
-            check_crc(entry, crc32fast::hash(&prefix))?;
+            entry.check_crc(crc32fast::hash(&prefix))?;
         }
         return Ok(prefix);
     }
@@ -162,20 +162,12 @@ pub(crate) fn read_whole<'s>(
     match source.in_memory(range).filter(|_| entry.method == Method::Stored) {
         Some(bytes) => {
             if checks_crc {
-                check_crc(entry, crc32fast::hash(bytes))?;
+                entry.check_crc(crc32fast::hash(bytes))?;
             }
             Ok(Cow::Borrowed(bytes))
         }
         None => read_prefix(source, entry, entry.bytes, checks_crc).map(Cow::Owned),
     }
-}
-
-pub(super) fn check_crc(entry: &Entry, found: u32) -> Result<()> {
-    if found == entry.crc {
-        return Ok(());
-    }
-    let (name, wanted) = (quoted(&entry.name), entry.crc);
-    Err(AnamnesisError::parse(format!("ZIP entry {name} is damaged: its CRC is {found:08x}, {wanted:08x} was written")))
 }
 
 /// A deflate stream.
@@ -273,7 +265,7 @@ impl Stream {
             let why = format!("has {} bytes after its deflate data", self.entry.stored_bytes - self.inflate.total_in());
             return Err(self.broken(&why));
         }
-        if checks_crc { check_crc(&self.entry, self.hasher.clone().finalize()) } else { Ok(()) }
+        if checks_crc { self.entry.check_crc(self.hasher.clone().finalize()) } else { Ok(()) }
     }
 }
 
