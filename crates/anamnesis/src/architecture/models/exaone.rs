@@ -102,7 +102,7 @@ fn windows(config: &Config) -> Result<Option<Vec<bool>>> {
 
 pub(super) static MOE: Architecture = Architecture {
     name: "exaone-moe",
-    classes: &[class("ExaoneMoEForCausalLM", "exaone_moe"), class("ExaoneMoeForCausalLM", "exaone_moe")],
+    classes: &[class("ExaoneMoeForCausalLM", "exaone_moe"), class("ExaoneMoEForCausalLM", "exaone_moe")],
     renames: MTP,
     rules: &[
         EMBED_NORM_HEAD,

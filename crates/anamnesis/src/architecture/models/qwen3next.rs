@@ -18,7 +18,7 @@ pub(super) static QWEN3NEXT: Architecture = Architecture {
 /// Qwen 3.5: value heads in the order that llama.cpp repeats keys in.
 pub(super) static QWEN35: Architecture = Architecture {
     name: "qwen35",
-    classes: &[class("Qwen3_5ForConditionalGeneration", "qwen3_5"), class("Qwen3_5ForCausalLM", "qwen3_5_text")],
+    classes: &[class("Qwen3_5ForCausalLM", "qwen3_5_text"), class("Qwen3_5ForConditionalGeneration", "qwen3_5")],
     rules: &[EMBED_NORM_HEAD_PLUS, LAYER, LINEAR_TILED, GATED_FFN, NEXTN_PLUS],
     keys: &[COMMON, EXPERT_SIZES, NEXTN_KEYS, KEYS, SECTIONS],
     restore: Some(restored),
@@ -41,8 +41,8 @@ pub(super) static MINICPMV: Architecture = Architecture {
 pub(super) static QWEN35MOE: Architecture = Architecture {
     name: "qwen35moe",
     classes: &[
-        class("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"),
         class("Qwen3_5MoeForCausalLM", "qwen3_5_moe_text"),
+        class("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"),
     ],
     rules: &[EMBED_NORM_HEAD_PLUS, LAYER, LINEAR_TILED, EXPERTS, SHARED_EXPERT, NEXTN_PLUS],
     keys: &[COMMON, EXPERT_SIZES, NEXTN_KEYS, KEYS, SECTIONS],
