@@ -43,8 +43,11 @@ impl Rope {
         if let (false, Some(value)) = (values.contains_key("rope_type"), values.get("type").cloned()) {
             values.insert("rope_type".to_owned(), value);
         }
-        let local = top(&LOCAL);
-        let local = local.map(|theta| Map::from_iter([("rope_theta".to_owned(), theta.clone())]));
+        let local = LOCAL.iter().find_map(|key| Some((*key, config.get(*key).filter(|value| !value.is_null())?)));
+        if let Some((key, theta)) = local {
+            as_real(key, theta)?;
+        }
+        let local = local.map(|(_, theta)| Map::from_iter([("rope_theta".to_owned(), theta.clone())]));
         Ok(Self { values, sliding: sliding.or(local).unwrap_or_default() })
     }
 

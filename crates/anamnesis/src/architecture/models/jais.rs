@@ -25,6 +25,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 };
 
 const SLOPES: &str = "transformer.relative_pe.slopes";
+const HIDDEN: Size = size(|config| config.needed("n_embd"), "n_embd", "embedding_length");
 const INNER: Size = size(|config| config.needed("n_inner"), "n_inner", "feed_forward_length");
 const THREE_HIDDEN: Size = size(|config| Ok((HIDDEN.of)(config)?.saturating_mul(3)), "n_embd", "embedding_length");
 

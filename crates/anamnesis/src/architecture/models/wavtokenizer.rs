@@ -46,11 +46,11 @@ const COLUMN: &[Size] = &[POSITION, ONE];
 
 const TENSORS: &[Rule] = &[
     model("token_embd.weight", "token_embd.weight", &[VOCAB, FEATURES]),
-    model("backbone.embed.weight", "conv1d.weight", &[HIDDEN, FEATURES, ANY]),
-    model("backbone.embed.bias", "conv1d.bias", &[HIDDEN, ONE]),
-    model("backbone.norm.*", "token_embd_norm.*", &[HIDDEN]).biased(Need::Always),
-    model("backbone.final_layer_norm.*", "output_norm.*", &[HIDDEN]).biased(Need::Always),
-    model("head.out.*", "output.*", &[ANY, HIDDEN]).biased(Need::Always),
+    model("backbone.embed.weight", "conv1d.weight", &[POSITION, FEATURES, ANY]),
+    model("backbone.embed.bias", "conv1d.bias", &[POSITION, ONE]),
+    model("backbone.norm.*", "token_embd_norm.*", &[POSITION]).biased(Need::Always),
+    model("backbone.final_layer_norm.*", "output_norm.*", &[POSITION]).biased(Need::Always),
+    model("head.out.*", "output.*", &[ANY, POSITION]).biased(Need::Always),
     position("conv1.weight", "conv1.weight", CONV, CONVOLVING),
     position("conv1.bias", "conv1.bias", COLUMN, CONVOLVING),
     position("conv2.weight", "conv2.weight", CONV, CONVOLVING),
