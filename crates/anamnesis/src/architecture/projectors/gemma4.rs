@@ -67,6 +67,10 @@ const KERNEL: Size = of("audio_config.conv_kernel_size", |config| config.divisor
 const OUT: Size = of("audio_config.output_proj_dims", |config| config.divisor("audio_config.output_proj_dims"));
 const FIRST: Size = of("audio_config.subsampling_conv_channels", |config| channels(config, 0));
 const SECOND: Size = of("audio_config.subsampling_conv_channels", |config| channels(config, 1));
+/// The values of a frame after both convolutions.
+const SAMPLED: Size = of("audio_config.subsampling_conv_channels", |config| {
+    Ok((channels(config, 0)? / 4).saturating_mul(channels(config, 1)?))
+});
 const THREE: Size = CHANNELS;
 
 fn channels(config: &Config, place: u64) -> Result<u64> {
@@ -99,7 +103,11 @@ const CONFORMER: &[Rule] = &[
     audio("self_attn.relative_k_proj.weight", "attn_k_rel.weight", &[A_HIDDEN, A_HIDDEN]),
     audio("self_attn.per_dim_scale", "per_dim_scale.weight", &[A_HEAD]).with(&[Change::Softplus]),
     biased(model("audio.output_proj.*", "a.pre_encode.out.*", &[OUT, A_HIDDEN])),
-    model("audio.subsample_conv_projection.input_proj_linear.weight", "a.input_projection.weight", &[]),
+    model(
+        "audio.subsample_conv_projection.input_proj_linear.weight",
+        "a.input_projection.weight",
+        &[A_HIDDEN, SAMPLED],
+    ),
     model("audio.subsample_conv_projection.layer0.conv.weight", "a.conv1d.0.weight", &[FIRST, ONE, THREE, THREE]),
     model("audio.subsample_conv_projection.layer0.norm.weight", "a.conv1d.0.norm.weight", &[FIRST]),
     model("audio.subsample_conv_projection.layer1.conv.weight", "a.conv1d.1.weight", &[SECOND, FIRST, THREE, THREE]),
