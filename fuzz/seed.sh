@@ -19,6 +19,18 @@ for target in pickle pth; do
         cp "$file" "corpus/$target/$(basename "$file")"
     done
 done
+mkdir -p corpus/onnx
+cp ../crates/anamnesis/tests/fixtures/onnx/*.onnx ../crates/anamnesis/tests/fixtures/onnx_quantised/*.onnx corpus/onnx/
+mkdir -p corpus/distributed
+for directory in ../crates/anamnesis/tests/fixtures/dcp/*/; do
+    # The length of the metadata, the metadata, and the chunks of the first rank.
+    [ -f "$directory/.metadata" ] && [ -f "$directory/__0_0.distcp" ] || continue
+    length=$(wc -c <"$directory/.metadata")
+    {
+        printf "$(printf '\\%03o\\%03o\\000\\000' $((length % 256)) $((length / 256)))"
+        cat "$directory/.metadata" "$directory/__0_0.distcp"
+    } >"corpus/distributed/$(basename "$directory")"
+done
 mkdir -p corpus/convert_bytes
 for target in remember_bytes zip_npz gguf_header pth; do
     for file in "corpus/$target"/*.*; do
