@@ -133,7 +133,7 @@ fn overlaps_and_holes_are_refused() {
     ] {
         assert_mentions(&refused(&folder, &metadata(&[shape], &chunks, plain)), &["\"w\"", word]);
     }
-    assert_mentions(&refused(&folder, &metadata(&[4], &moved(1, -1), plain)), &["a shape of the metadata"]);
+    assert_mentions(&refused(&folder, &metadata(&[4], &moved(1, -1), plain)), &["\"w\"", "a shape of the metadata"]);
 }
 
 #[test]

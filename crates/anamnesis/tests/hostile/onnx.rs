@@ -70,6 +70,12 @@ fn counts_are_bounded() {
     assert_eq!(limit_tag(refused(graphs)), "ONNX_MAX_PIECES");
     let named = (0..5000).map(|index| node(&format!("Op{index}"), "", &[], &[])).collect::<Vec<_>>();
     assert_eq!(limit_tag(refused(model(&graph(&named, &[])))), "ONNX_MAX_OPERATORS");
+    let opsets = [number(1, 9), bytes(8, []).repeat(1 << 17), bytes(7, [])].concat();
+    assert_eq!(limit_tag(refused(opsets)), "ONNX_MAX_ENTRIES");
+    let functions = [number(1, 9), bytes(7, []), bytes(25, []).repeat(1 << 17)].concat();
+    assert_eq!(limit_tag(refused(functions)), "ONNX_MAX_ENTRIES");
+    let properties = [header("w", FLOAT, &[1]), bytes(13, []).repeat(1 << 17), number(14, 1)].concat();
+    assert_mentions(&of_tensor(properties).to_string(), &["properties"]);
     let long = bytes(4, "x".repeat(1 << 17));
     assert_eq!(limit_tag(refused(model(&bytes(1, long)))), "ONNX_MAX_TEXT_BYTES");
 }

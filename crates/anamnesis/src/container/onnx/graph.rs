@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::element::Element;
-use super::limits::{ONNX_MAX_DEPTH, ONNX_MAX_KEPT_BYTES, ONNX_MAX_NODES, ONNX_MAX_OPERATORS, ONNX_MAX_TENSORS, check};
+use super::limits::{
+    ONNX_MAX_DEPTH, ONNX_MAX_ENTRIES, ONNX_MAX_KEPT_BYTES, ONNX_MAX_NODES, ONNX_MAX_OPERATORS, ONNX_MAX_TENSORS, check,
+};
 use super::reader::{Message, Reader, wrong_type};
 use super::tensor::{Sparse, Tensor};
 use crate::catalog::{Metadata, MetadataValue, Note, Operand, Operation};
@@ -109,14 +111,24 @@ pub(super) fn read(source: &dyn Source, budget: &mut Budget) -> Result<Model> {
             (2, Field::Bytes(text)) => model.producer = reader.text(text)?,
             (3, Field::Bytes(text)) => model.producer_version = reader.text(text)?,
             (7, Field::Bytes(piece)) => graph.add(piece)?,
-            (8, Field::Bytes(message)) => model.opsets.push(opset(&reader, message)?),
+            (8, Field::Bytes(message)) => {
+                let count = model.opsets.len() as u64 + 1;
+                check(count, ONNX_MAX_ENTRIES, "ONNX_MAX_ENTRIES", "the model has more operator sets")?;
+                model.opsets.push(opset(&reader, message)?);
+            }
             (14, Field::Bytes(message)) => {
+                let count = model.metadata.len() as u64 + 1;
+                check(count, ONNX_MAX_ENTRIES, "ONNX_MAX_ENTRIES", "the model has more metadata entries")?;
                 let (key, value) = entry(&reader, message)?;
                 budget.working_set((key.len() + value.len()) as u64, "the metadata")?;
                 model.metadata.insert(key, MetadataValue::String(value));
             }
             (20, _) => training += 1,
-            (25, Field::Bytes(message)) => functions.push(message),
+            (25, Field::Bytes(message)) => {
+                let count = functions.len() as u64 + 1;
+                check(count, ONNX_MAX_ENTRIES, "ONNX_MAX_ENTRIES", "the model has more functions")?;
+                functions.push(message);
+            }
             (1 | 2 | 3 | 7 | 8 | 14 | 25, _) => return Err(wrong_type("model", number)),
             _ => {}
         }
@@ -128,7 +140,6 @@ pub(super) fn read(source: &dyn Source, budget: &mut Budget) -> Result<Model> {
     if training > 0 {
         model.notes.push(Note::new("the graphs of the training information were not read"));
     }
-    check(functions.len() as u64, ONNX_MAX_NODES, "ONNX_MAX_NODES", "the model has more functions")?;
     let mut walk = Walk { reader: &reader, model, budget, scopes: Vec::new(), nodes: 0, kept_bytes: 0, others: 0 };
     walk.graph(&graph, &Kind::GRAPH, &Place::default(), 0)?;
     for function in functions {

@@ -22,6 +22,8 @@ pub(super) const ONNX_MAX_TEXTS_BYTES: u64 = 256 << 20;
 pub(super) const ONNX_MAX_KEPT_BYTES: u64 = 48 << 20;
 /// Maximum number of operators that are counted by name.
 pub(super) const ONNX_MAX_OPERATORS: usize = 1 << 12;
+/// Maximum number of operator sets, and of metadata entries.
+pub(super) const ONNX_MAX_ENTRIES: u64 = 1 << 16;
 /// Maximum number of files with external data.
 pub(super) const ONNX_MAX_FILES: usize = 1 << 16;
 /// Maximum ratio of the size of all tensors, which may share bytes, to that of all files.

@@ -74,7 +74,11 @@ impl Tensor {
                 }
                 (8, Field::Bytes(text)) => name = Some(text),
                 (9, Field::Bytes(bytes)) => raw = Some(bytes),
-                (13, Field::Bytes(entry)) => external.push(entry),
+                (13, Field::Bytes(entry)) if external.len() < MAX_PROPERTIES => external.push(entry),
+                (13, Field::Bytes(_)) => {
+                    let why = format!("external data of a tensor has more than {MAX_PROPERTIES} properties");
+                    return Err(AnamnesisError::parse(why));
+                }
                 (14, Field::Varint(place)) => is_external = place == EXTERNAL,
                 (2 | 3 | 8 | 9 | 13 | 14, _) => return Err(wrong_type("tensor", number)),
                 _ => {}
@@ -125,10 +129,6 @@ const MAX_PROPERTIES: usize = 64;
 
 impl External {
     fn read(reader: &Reader<'_>, entries: Vec<Range<u64>>) -> Result<Self> {
-        if entries.len() > MAX_PROPERTIES {
-            let count = entries.len();
-            return Err(AnamnesisError::parse(format!("its external data has {count} properties")));
-        }
         let (mut found, mut has_location) = (Self::default(), false);
         for entry in entries {
             let (mut key, mut value) = (None, None);

@@ -237,7 +237,7 @@ impl<'v> Records<'v, '_> {
             let offsets = match self.field(index, "offset") {
                 None => None,
                 Some(id) if matches!(self.values.get(id), Value::None) => None,
-                Some(id) => Some(self.sizes(id)?),
+                Some(id) => Some(self.sizes(id).map_err(|error| error.in_tensor(name))?),
             };
             let info = self.fields(info, FILES, "_StorageInfo")?;
             let file = self.needed(info, "relative_path")?;
