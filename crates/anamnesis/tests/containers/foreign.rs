@@ -191,3 +191,27 @@ fn shards_must_have_one_format() {
     let error = Checkpoint::open(folder.path(""), &ParseLimits::default()).err().unwrap().to_string();
     assert_mentions(&error, &["m-00002-of-00002", "a GGUF file", "a safetensors file"]);
 }
+
+#[test]
+fn formats_that_are_known_and_not_read_are_named() {
+    let limits = ParseLimits::default();
+    let archive = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/pth/checkpoint.pth")).unwrap();
+    let files: [(&str, &[u8], &str); 6] = [
+        ("model.pt2", &archive, "torch.export"),
+        ("model.mlmodel", b"\x08\x04\x12\x02", "Core ML"),
+        ("model.params", &[0x12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "MXNet"),
+        ("weights", b"tjgg\x03\0\0\0", "ggjt"),
+        ("openvino_model.xml", b"<?xml version=\"1.0\"?>\n<net name=\"m\" version=\"11\">", "OpenVINO"),
+        ("model.pte", b"\x30\0\0\0ET12\0\0\0\0", "ExecuTorch"),
+    ];
+    for (name, bytes, format) in files {
+        let folder = Folder::new();
+        let path = folder.write(name, bytes);
+        assert_kind(Checkpoint::open(&path, &limits), FileKind::Unread(format), format);
+    }
+    for (name, format) in [("manifest.ocdbt", "Orbax or zarr"), ("inference.pdiparams", "Paddle")] {
+        let folder = Folder::new();
+        folder.write(name, b"x");
+        assert_kind(Checkpoint::open(folder.path(""), &limits), FileKind::Unread(format), format);
+    }
+}

@@ -24,13 +24,15 @@ fn known_files_that_are_not_models_are_identified() {
     let samples = samples::folder();
     let checkpoint = fs::read(samples.path("checkpoint.pth")).unwrap();
     let module = fs::read(samples.path("untrusted.pth")).unwrap();
-    let cases: [(&str, &[u8], &[&str]); 12] = [
+    let cases: [(&str, &[u8], &[&str]); 14] = [
         ("config.json", b"{\"model_type\": \"llama\"}", &["a JSON document, the configuration", "folder"]),
         ("tokenizer.json", b"{\"version\": \"1.0\"}", &["a JSON document, the tokenizer of a model"]),
         ("tokenizer.model", b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02", &["SentencePiece tokenizer"]),
         ("README.md", b"---\nlicense: mit\n---\n# A model\n", &["a text document, the description of a model"]),
         ("training_args.bin", &module, &["the arguments of a training run, not a model", "--all"]),
         ("optimizer.pt", &checkpoint, &["the state of an optimizer, not a model", "--all"]),
+        ("model.pdparams", b"\x80\x04}.", &["the format Paddle, which is not read", "amn formats"]),
+        ("model.pte", b"\x30\0\0\0ET12\0\0\0\0", &["the format ExecuTorch, which is not read"]),
         ("model.safetensors", b"<!DOCTYPE html><title>404</title>", &["an HTML page", "download it again"]),
         ("model.gguf", b"\x1f\x8b\x08\0\0\0\0\0\x02\xff", &["a gzip file", "unpack it first"]),
         ("model.npz", b"", &["the file is empty", "download or copy it again"]),
