@@ -31,6 +31,20 @@ for directory in ../crates/anamnesis/tests/fixtures/dcp/*/; do
         cat "$directory/.metadata" "$directory/__0_0.distcp"
     } >"corpus/distributed/$(basename "$directory")"
 done
+for pair in whisper/whisper tflite/tflite flax/flax hdf5/hdf5 keras/hdf5; do
+    target=${pair%/*}
+    mkdir -p "corpus/$target"
+    for file in ../crates/anamnesis/tests/fixtures/"${pair#*/}"/*.*; do
+        case "$target.${file##*.}" in
+            *.safetensors | hdf5.keras | keras.h5) ;;
+            *) cp "$file" "corpus/$target/" ;;
+        esac
+    done
+done
+mkdir -p corpus/tensorflow_index
+for file in ../crates/anamnesis/tests/fixtures/tensorflow/*/*.index; do
+    cp "$file" corpus/tensorflow_index/
+done
 mkdir -p corpus/convert_bytes
 for target in remember_bytes zip_npz gguf_header pth; do
     for file in "corpus/$target"/*.*; do

@@ -1,0 +1,11 @@
+//! Any bytes are a model of TensorFlow Lite or a typed error.
+
+#![no_main]
+
+#[path = "../shared.rs"]
+mod shared;
+
+use anamnesis::Format;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|file: &[u8]| shared::read(file, Format::TfLite));
