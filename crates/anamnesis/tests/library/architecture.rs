@@ -104,6 +104,8 @@ const OTHER_SENSES: [&str; 9] = [
     "src/scheme/gemma_quant/",
     // Architectures of one family share their data.
     "src/architecture/models/",
+    // The towers of multimodal models, by the class and type of the model.
+    "src/architecture/projectors/",
 ];
 
 #[test]
