@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::checkpoint::NAME;
 use crate::guides::root;
-use crate::{samples, snapshots};
+use crate::{samples, snapshots, towers};
 
 /// Runs that together print every field; each in a folder of its own.
 fn lines(command: &str) -> Vec<String> {
@@ -30,6 +30,7 @@ fn lines(command: &str) -> Vec<String> {
             "convert DIRECTORY --to safetensors",
             "convert DIRECTORY --to bnb-nf4 --report",
             "convert DIRECTORY --to bnb-nf4 --dry-run --part 1/2",
+            "convert model --to gguf --gguf-kv tokenizer.ggml.pre=gpt-2 --with-mmproj",
         ],
         "forget" => &[
             "forget plain.safetensors --to bnb-nf4 --report",
@@ -67,7 +68,8 @@ fn every_field_is_documented_and_every_documented_field_is_printed() {
         let documented = documented(&text, &command);
         let mut printed = BTreeSet::new();
         for line in lines(&command) {
-            let document = samples::folder().amn_within(&line).json();
+            let folder = if line.contains("--with-mmproj") { towers::multimodal() } else { samples::folder() };
+            let document = folder.amn_within(&line).json();
             assert_eq!(document["command"], command.as_str(), "{line}");
             collect("", &document, &documented, &mut printed);
         }

@@ -23,7 +23,7 @@ fn parts(name: &str) -> (Map<String, Value>, Vec<u8>) {
 }
 
 /// A Llava model: the language model of one fixture and the tower of another.
-fn multimodal() -> Folder {
+pub fn multimodal() -> Folder {
     let folder = Folder::empty();
     fs::create_dir(folder.path("model")).unwrap();
     let mut header = Map::new();
