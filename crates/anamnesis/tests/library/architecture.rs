@@ -88,7 +88,7 @@ fn every_architecture_of_models_is_in_its_list() {
 }
 
 /// Files that have the names of architectures in another sense.
-const OTHER_SENSES: [&str; 9] = [
+const OTHER_SENSES: [&str; 11] = [
     // How classes of transformers use their layers and caches, by `model_type`.
     "src/scheme/model_class.rs",
     "src/inspect/cache/",
@@ -99,9 +99,10 @@ const OTHER_SENSES: [&str; 9] = [
     "src/architecture/tokenizer/",
     // `llama_tensor_get_type` asks for the names of architectures, also of those that have no rules here.
     "src/scheme/ggml/mix.rs",
-    // A layout of experts and a method of quantisation, both called after the models that came with them.
+    // A layout of experts and methods of quantisation, called after the models that came with them.
     "src/scheme/mxfp4/",
     "src/scheme/gemma_quant/",
+    "src/scheme/bitnet/",
     // Architectures of one family share their data.
     "src/architecture/models/",
     // The towers of multimodal models, by the class and type of the model.
