@@ -2,10 +2,10 @@
 
 #![no_main]
 
-#[path = "../shared.rs"]
-mod shared;
+#[path = "../reading.rs"]
+mod reading;
 
 use anamnesis::Format;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|file: &[u8]| shared::read(file, Format::Hdf5));
+fuzz_target!(|file: &[u8]| reading::read(file, Format::Hdf5));
