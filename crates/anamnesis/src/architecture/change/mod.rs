@@ -1,13 +1,28 @@
-//! Changes of a tensor between a checkpoint and GGUF, each with its inverse.
+//! Changes of a tensor between a checkpoint and GGUF, each with its inverse; undoing one that loses information is an error.
 //!
 //! A rule lists the changes that llama.cpp's converter makes (`modify_tensors`), in their order; GGUF to checkpoint undoes them
 //! from the last to the first. A change that splits a tensor is in the lists of both halves: its inverse joins them.
+
+mod factor;
+mod halves;
+mod heads;
+mod parts;
+mod reshaped;
 
 use super::config::Config;
 use super::size::Size;
 use super::state_space;
 use super::tree::{Fold, Formula, Step, Tree};
 use crate::error::{AnamnesisError, Result, quoted};
+
+use heads::{negated, rows_of_head, rows_of_size};
+use reshaped::misfit;
+
+pub(crate) use factor::Factor;
+pub(crate) use halves::Halves;
+pub(crate) use heads::{RotatedRows, TiledHeads};
+pub(crate) use parts::Parts;
+pub(crate) use reshaped::{Reshaped, stacked, unstacked};
 
 /// One change of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,162 +105,8 @@ const COLUMN_EPSILON: f32 = 1e-7;
 /// The least mean magnitude.
 const TERNARY_LEAST: f32 = 1e-5;
 
-/// How a tensor is split into two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Halves {
-    /// The first half of the rows of every matrix, then the second.
-    Rows,
-    /// The even rows of every matrix, then the odd ones.
-    AlternateRows,
-    /// The values of every row in even places, then those in odd ones.
-    AlternateValues,
-    /// The rows of keys in every head of `kv_b_proj` (multi-head latent attention), then those of values.
-    KeysAndValues,
-}
-
-/// Some of the parts that the rows of every group consist of.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Parts {
-    /// The number of groups.
-    pub groups: Size,
-    /// The rows of each part in a group.
-    pub parts: &'static [Size],
-    /// The first part that is taken, and their number.
-    pub first: usize,
-    pub count: usize,
-}
-
-/// The rows of each head that RoPE rotates.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct RotatedRows {
-    pub head: Size,
-    /// None, if the rows keep their order.
-    pub rotated: Size,
-}
-
-/// Value heads in groups, one group per key head.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct TiledHeads {
-    /// The rows before the value heads.
-    pub skipped: Size,
-    pub key_heads: Size,
-    pub value_heads: Size,
-    /// The rows of a head; its columns, if `is_columns`.
-    pub width: Size,
-    pub is_columns: bool,
-}
-
 /// The channels of an image.
 const CHANNELS: u64 = 3;
-
-/// A factor of the configuration: a key, an item of a list, or a function of it and the layer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Factor {
-    Key(&'static str),
-    Item(&'static str, usize),
-    Derived(fn(&Config, Option<u64>) -> Result<f32>),
-}
-
-impl PartialEq for Factor {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Key(a), Self::Key(b)) => a == b,
-            (Self::Item(a, i), Self::Item(b, j)) => a == b && i == j,
-            (Self::Derived(a), Self::Derived(b)) => std::ptr::fn_addr_eq(*a, *b),
-            _ => false,
-        }
-    }
-}
-
-impl Factor {
-    fn of(self, config: &Config, layer: Option<u64>) -> Result<f32> {
-        let value = match self {
-            Self::Key(key) => config.real(&[key])?,
-            Self::Item(key, index) => config.reals(key)?.and_then(|list| list.get(index).copied()),
-            Self::Derived(derive) => return derive(config, layer),
-        };
-        Ok(value.unwrap_or(1.0) as f32)
-    }
-}
-
-/// A tensor between changes: how its values are computed, and its shape.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reshaped {
-    pub tree: Tree,
-    pub shape: Vec<usize>,
-}
-
-impl Reshaped {
-    /// A tensor of the input, by its place.
-    pub(crate) fn input(place: usize, shape: &[usize]) -> Self {
-        Self { tree: Tree::Tensor(place), shape: shape.to_vec() }
-    }
-
-    fn after(self, step: Step) -> Self {
-        Self { tree: self.tree.after(step), ..self }
-    }
-
-    fn each(self, formula: Formula) -> Self {
-        self.after(Step::Each(formula))
-    }
-
-    fn with_shape(self, shape: Vec<usize>) -> Self {
-        Self { shape, ..self }
-    }
-
-    /// The values of a row, for a vector too.
-    fn whole_row(&self) -> u64 {
-        self.shape.iter().skip(1).map(|&size| size as u64).product()
-    }
-
-    fn rows(&self) -> u64 {
-        self.shape.first().map_or(0, |&rows| rows as u64)
-    }
-
-    /// Rows `start..start + count`.
-    fn cut(&self, start: u64, count: u64) -> Tree {
-        self.tree.clone().after(Step::Part { row: self.whole_row(), per: self.rows(), start, count })
-    }
-
-    /// The same with another number of rows.
-    fn with_rows(&self, tree: Tree, rows: u64) -> Self {
-        let mut shape = self.shape.clone();
-        if let Some(first) = shape.first_mut() {
-            *first = rows as usize;
-        }
-        Self { tree, shape }
-    }
-
-    /// The values of a row; a row of a vector has one.
-    fn row(&self) -> u64 {
-        if self.shape.len() < 2 { 1 } else { self.shape.last().map_or(1, |&values| values as u64) }
-    }
-
-    /// The dimensions in front of the last two, the rows and the columns.
-    fn matrices(&self) -> Result<(&[usize], usize, usize)> {
-        match &self.shape[..] {
-            [stack @ .., rows, cols] => Ok((stack, *rows, *cols)),
-            shape => Err(misfit(shape, "matrices")),
-        }
-    }
-
-    /// A stack of vectors that become one.
-    fn folded(self, count: usize, fold: Fold) -> Result<Self> {
-        match self.shape[..] {
-            [vectors, values] if vectors == count => {
-                let step = Step::Fold { row: values as u64, count: count as u64, fold };
-                Ok(self.after(step).with_shape(vec![values]))
-            }
-            _ => Err(misfit(&self.shape, "vectors of one length")),
-        }
-    }
-
-    fn transposed(self) -> Result<Self> {
-        let (stack, rows, cols) = self.matrices()?;
-        let shape = [stack, &[cols, rows]].concat();
-        Ok(self.after(Step::Transpose { rows: rows as u64, cols: cols as u64 }).with_shape(shape))
-    }
-}
 
 /// A tensor of a checkpoint, changed for GGUF.
 pub(crate) fn to_gguf(changes: &[Change], tensor: Reshaped, config: &Config, layer: Option<u64>) -> Result<Reshaped> {
@@ -321,135 +182,6 @@ fn joined_parts(tensors: Vec<(&'static [Change], Reshaped)>, config: &Config) ->
     let rows = groups.saturating_mul(sizes.iter().sum());
     let joined = tensor.with_rows(Tree::Interleaved(trees), rows);
     whole.iter().rev().try_fold(joined, |tensor, change| change.undo(tensor, config))
-}
-
-impl Parts {
-    fn sizes(&self, config: &Config) -> Result<Vec<u64>> {
-        self.parts.iter().map(|size| (size.of)(config)).collect()
-    }
-
-    /// The keys of its sizes, for messages.
-    fn keys(&self) -> String {
-        let keys = self.parts.iter().chain([&self.groups]).map(|size| size.hf).filter(|keys| !keys.is_empty());
-        keys.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
-    }
-
-    /// The selected parts of a tensor.
-    fn taken(&self, tensor: Reshaped, config: &Config) -> Result<Reshaped> {
-        let (groups, sizes) = ((self.groups.of)(config)?, self.sizes(config)?);
-        let per = sizes.iter().fold(0u64, |sum, size| sum.saturating_add(*size));
-        let rows = tensor.rows();
-        if per == 0 || groups.checked_mul(per) != Some(rows) {
-            let why = format!("{rows} rows are not {groups} groups of {sizes:?} rows ({})", self.keys());
-            return Err(AnamnesisError::parse(why));
-        }
-        let (mut trees, mut taken) = (Vec::new(), 0);
-        let mut start = 0;
-        for (index, &size) in sizes.iter().enumerate() {
-            if (self.first..self.first + self.count).contains(&index) {
-                let step = Step::Part { row: tensor.whole_row(), per, start, count: size };
-                trees.push(tensor.tree.clone().after(step));
-                taken += size * groups;
-            }
-            start += size;
-        }
-        let tree = match (trees.len(), trees.pop()) {
-            (1, Some(only)) => only,
-            (_, last) => Tree::Stacked(trees.into_iter().chain(last).collect()),
-        };
-        Ok(tensor.with_rows(tree, taken))
-    }
-
-    /// The tensor that all parts were taken of.
-    fn put_back(&self, tensor: Reshaped, config: &Config) -> Result<Reshaped> {
-        let (groups, sizes) = ((self.groups.of)(config)?, self.sizes(config)?);
-        if self.first != 0 || self.count != sizes.len() {
-            return Err(AnamnesisError::parse("other parts of it are missing"));
-        }
-        let (row, mut start, mut trees) = (tensor.whole_row(), 0u64, Vec::new());
-        for size in sizes {
-            let rows = groups.saturating_mul(size);
-            trees.push((tensor.cut(start, rows), size.saturating_mul(row)));
-            start = start.saturating_add(rows);
-        }
-        if start != tensor.rows() {
-            let why = format!("{} rows are not {start} ({})", tensor.rows(), self.keys());
-            return Err(AnamnesisError::parse(why));
-        }
-        let rows = tensor.rows();
-        Ok(tensor.with_rows(Tree::Interleaved(trees), rows))
-    }
-}
-
-impl TiledHeads {
-    /// Groups of value heads to alternating ones, or back.
-    fn swapped(&self, tensor: Reshaped, config: &Config, is_back: bool) -> Result<Reshaped> {
-        let (keys, values) = ((self.key_heads.of)(config)?, (self.value_heads.of)(config)?);
-        if keys == 0 || values == 0 || keys == values {
-            return Ok(tensor);
-        }
-        let (width, skipped) = ((self.width.of)(config)?, (self.skipped.of)(config)?);
-        let size = match self.is_columns {
-            true => tensor.shape.last().map_or(0, |&cols| cols as u64),
-            false => tensor.rows().saturating_sub(skipped),
-        };
-        if !values.is_multiple_of(keys) || values.checked_mul(width) != Some(size) {
-            let why = format!(
-                "{size} values are not {values} heads of {width} for {keys} keys ({}, {})",
-                self.value_heads.hf, self.key_heads.hf
-            );
-            return Err(AnamnesisError::parse(why));
-        }
-        let (outer, inner) = if is_back { (values / keys, keys) } else { (keys, values / keys) };
-        if self.is_columns {
-            return Ok(tensor.after(Step::Swap { row: width, outer, inner }));
-        }
-        let step = Step::Swap { row: width * tensor.whole_row(), outer, inner };
-        let tree = match skipped {
-            0 => tensor.tree.clone().after(step),
-            _ => Tree::Stacked(vec![tensor.cut(0, skipped), tensor.cut(skipped, size).after(step)]),
-        };
-        let rows = tensor.rows();
-        Ok(tensor.with_rows(tree, rows))
-    }
-}
-
-impl RotatedRows {
-    /// Pairs to halves, or back.
-    fn changed(&self, tensor: Reshaped, config: &Config, is_back: bool) -> Result<Reshaped> {
-        let (head, rotated) = ((self.head.of)(config)?, (self.rotated.of)(config)?);
-        let (rows, row) = (tensor.rows(), tensor.whole_row());
-        if rotated == 0 {
-            return Ok(tensor);
-        }
-        if head == 0 || !rows.is_multiple_of(head) || rotated > head || !rotated.is_multiple_of(2) {
-            let why = format!("{rows} rows are no heads of {head} with {rotated} rotated ({})", self.rotated.hf);
-            return Err(AnamnesisError::parse(why));
-        }
-        let part = |start, count| tensor.tree.clone().after(Step::Part { row, per: head, start, count });
-        let step = match is_back {
-            true => Step::Pair { row, rows: rotated },
-            false => Step::Unpair { row, rows: rotated },
-        };
-        let mut trees = vec![(part(0, rotated).after(step), rotated * row)];
-        if head > rotated {
-            trees.push((part(rotated, head - rotated), (head - rotated) * row));
-        }
-        Ok(tensor.with_rows(Tree::Interleaved(trees), rows))
-    }
-}
-
-/// The tensors of a layer's experts as one (`{X}` in the name of a rule).
-pub(crate) fn stacked(experts: Vec<Tree>, shape: &[usize]) -> Reshaped {
-    Reshaped { shape: [&[experts.len()], shape].concat(), tree: Tree::Stacked(experts) }
-}
-
-/// One expert of a stack.
-pub(crate) fn unstacked(stack: Reshaped, expert: u64) -> Reshaped {
-    let [experts, shape @ ..] = &stack.shape[..] else { return stack };
-    let (shape, count) = (shape.to_vec(), shape.iter().product::<usize>() as u64);
-    let (per, start) = (*experts as u64 * count, expert * count);
-    stack.after(Step::Part { row: 1, per, start, count }).with_shape(shape)
 }
 
 impl Change {
@@ -668,104 +400,6 @@ impl Change {
     }
 }
 
-impl Halves {
-    /// One half of a tensor.
-    fn split(self, is_second: bool, tensor: Reshaped, config: &Config) -> Result<Reshaped> {
-        let (row, first) = (tensor.row(), u64::from(is_second));
-        match self {
-            Self::Rows => {
-                let (stack, rows, cols) = tensor.matrices()?;
-                let count = halved(rows)?;
-                let shape = [stack, &[count, cols]].concat();
-                let part = Step::Part { row, per: rows as u64, start: first * count as u64, count: count as u64 };
-                Ok(tensor.after(part).with_shape(shape))
-            }
-            Self::AlternateRows => {
-                let (stack, rows, cols) = tensor.matrices()?;
-                let shape = [stack, &[halved(rows)?, cols]].concat();
-                Ok(tensor.after(Step::Every { row, step: 2, first }).with_shape(shape))
-            }
-            Self::AlternateValues => {
-                let [stack @ .., values] = &tensor.shape[..] else { return Err(misfit(&tensor.shape, "a list")) };
-                let shape = [stack, &[halved(*values)?]].concat();
-                Ok(tensor.after(Step::Every { row: 1, step: 2, first }).with_shape(shape))
-            }
-            Self::KeysAndValues => {
-                let (heads, keys) = (config.divisor("num_attention_heads")?, config.needed("qk_nope_head_dim")?);
-                let values = config.needed("v_head_dim")?;
-                let &[rows, rank] = &tensor.shape[..] else { return Err(misfit(&tensor.shape, "a matrix")) };
-                let per = keys + values;
-                if per == 0 || heads.checked_mul(per) != Some(rows as u64) {
-                    let why = format!(
-                        "{rows} rows are not {keys} of keys and {values} of values in {heads} heads (qk_nope_head_dim, v_head_dim, num_attention_heads)"
-                    );
-                    return Err(AnamnesisError::parse(why));
-                }
-                let (start, count) = if is_second { (keys, values) } else { (0, keys) };
-                let shape = vec![heads as usize, count as usize, rank];
-                Ok(tensor.after(Step::Part { row, per, start, count }).with_shape(shape))
-            }
-        }
-    }
-
-    /// The tensor that was split into two halves; `None` if their shapes do not match.
-    fn joined(self, first: Reshaped, second: Reshaped) -> Option<Reshaped> {
-        let same = (first.shape == second.shape).then_some(&first.shape[..]);
-        // The number of values from each half in turn.
-        let (each, shape) = match self {
-            Self::Rows => {
-                let [stack @ .., rows, cols] = same? else { return None };
-                ([rows * cols; 2], [stack, &[2 * rows, *cols]].concat())
-            }
-            Self::AlternateRows => {
-                let [stack @ .., rows, cols] = same? else { return None };
-                ([*cols; 2], [stack, &[2 * rows, *cols]].concat())
-            }
-            Self::AlternateValues => {
-                let [stack @ .., values] = same? else { return None };
-                ([1; 2], [stack, &[2 * values]].concat())
-            }
-            Self::KeysAndValues => match (&first.shape[..], &second.shape[..]) {
-                ([heads, keys, rank], [others, values, width]) if heads == others && rank == width => {
-                    ([keys * rank, values * rank], vec![heads * (keys + values), *rank])
-                }
-                _ => return None,
-            },
-        };
-        let tree = Tree::Interleaved(vec![(first.tree, each[0] as u64), (second.tree, each[1] as u64)]);
-        Some(Reshaped { tree, shape })
-    }
-}
-
-/// The number of rows of a head: even, for the pairs of RoPE.
-fn rows_of_head(shape: &[usize], config: &Config, key: &str) -> Result<u64> {
-    let heads = config.divisor(key)?;
-    let rows = shape.first().map_or(0, |&rows| rows as u64);
-    let per_head = rows / heads;
-    if !rows.is_multiple_of(heads) || !per_head.is_multiple_of(2) || per_head == 0 {
-        let why = format!("{rows} rows are no pairs in {heads} heads ({})", quoted(key));
-        return Err(AnamnesisError::parse(why));
-    }
-    Ok(per_head)
-}
-
-/// The rows of a head of this size: even, and a divisor of all rows.
-fn rows_of_size(shape: &[usize], config: &Config, head: Size) -> Result<u64> {
-    let (rows, size) = (shape.first().map_or(0, |&rows| rows as u64), (head.of)(config)?);
-    match size > 0 && size.is_multiple_of(2) && rows.is_multiple_of(size) {
-        true => Ok(size),
-        false => Err(AnamnesisError::parse(format!("{rows} rows are no pairs in heads of {size} ({})", head.hf))),
-    }
-}
-
-/// The second half of each head's rows, negated.
-fn negated(tensor: Reshaped, config: &Config, head: Size) -> Result<Reshaped> {
-    let size = rows_of_size(&tensor.shape, config, head)?;
-    let factors = vec![(size / 2, 1.0), (u64::MAX, -1.0)];
-    let row = tensor.whole_row();
-    Ok(tensor.each(Formula::Times { row, period: size, factors }))
-}
-
 /// Blocks of rows, of which two change places.
 fn exchanged(tensor: &Reshaped, count: u64, [one, other]: [u64; 2]) -> Result<Reshaped> {
     let rows = tensor.rows();
@@ -798,15 +432,4 @@ fn viewed(tensor: Reshaped, config: &Config, from: &[Size], to: &[Size]) -> Resu
     }
     let shape = to_sizes.into_iter().map(|size| size as usize).collect();
     Ok(tensor.with_shape(shape))
-}
-
-fn halved(count: usize) -> Result<usize> {
-    match count % 2 {
-        0 => Ok(count / 2),
-        _ => Err(AnamnesisError::parse(format!("{count} rows cannot be halved"))),
-    }
-}
-
-fn misfit(shape: &[usize], wanted: &str) -> AnamnesisError {
-    AnamnesisError::parse(format!("its shape is {shape:?}, {wanted} is needed"))
 }

@@ -1,0 +1,114 @@
+//! The order of rows in the heads of attention.
+
+use super::reshaped::Reshaped;
+use crate::architecture::config::Config;
+use crate::architecture::size::Size;
+use crate::architecture::tree::{Formula, Step, Tree};
+use crate::error::{AnamnesisError, Result, quoted};
+
+/// The rows of each head that RoPE rotates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RotatedRows {
+    pub head: Size,
+    /// None, if the rows keep their order.
+    pub rotated: Size,
+}
+
+/// Value heads in groups, one group per key head.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TiledHeads {
+    /// The rows before the value heads.
+    pub skipped: Size,
+    pub key_heads: Size,
+    pub value_heads: Size,
+    /// The rows of a head; its columns, if `is_columns`.
+    pub width: Size,
+    pub is_columns: bool,
+}
+
+impl TiledHeads {
+    /// Groups of value heads to alternating ones, or back.
+    pub(super) fn swapped(&self, tensor: Reshaped, config: &Config, is_back: bool) -> Result<Reshaped> {
+        let (keys, values) = ((self.key_heads.of)(config)?, (self.value_heads.of)(config)?);
+        if keys == 0 || values == 0 || keys == values {
+            return Ok(tensor);
+        }
+        let (width, skipped) = ((self.width.of)(config)?, (self.skipped.of)(config)?);
+        let size = match self.is_columns {
+            true => tensor.shape.last().map_or(0, |&cols| cols as u64),
+            false => tensor.rows().saturating_sub(skipped),
+        };
+        if !values.is_multiple_of(keys) || values.checked_mul(width) != Some(size) {
+            let why = format!(
+                "{size} values are not {values} heads of {width} for {keys} keys ({}, {})",
+                self.value_heads.hf, self.key_heads.hf
+            );
+            return Err(AnamnesisError::parse(why));
+        }
+        let (outer, inner) = if is_back { (values / keys, keys) } else { (keys, values / keys) };
+        if self.is_columns {
+            return Ok(tensor.after(Step::Swap { row: width, outer, inner }));
+        }
+        let step = Step::Swap { row: width * tensor.whole_row(), outer, inner };
+        let tree = match skipped {
+            0 => tensor.tree.clone().after(step),
+            _ => Tree::Stacked(vec![tensor.cut(0, skipped), tensor.cut(skipped, size).after(step)]),
+        };
+        let rows = tensor.rows();
+        Ok(tensor.with_rows(tree, rows))
+    }
+}
+
+impl RotatedRows {
+    /// Pairs to halves, or back.
+    pub(super) fn changed(&self, tensor: Reshaped, config: &Config, is_back: bool) -> Result<Reshaped> {
+        let (head, rotated) = ((self.head.of)(config)?, (self.rotated.of)(config)?);
+        let (rows, row) = (tensor.rows(), tensor.whole_row());
+        if rotated == 0 {
+            return Ok(tensor);
+        }
+        if head == 0 || !rows.is_multiple_of(head) || rotated > head || !rotated.is_multiple_of(2) {
+            let why = format!("{rows} rows are no heads of {head} with {rotated} rotated ({})", self.rotated.hf);
+            return Err(AnamnesisError::parse(why));
+        }
+        let part = |start, count| tensor.tree.clone().after(Step::Part { row, per: head, start, count });
+        let step = match is_back {
+            true => Step::Pair { row, rows: rotated },
+            false => Step::Unpair { row, rows: rotated },
+        };
+        let mut trees = vec![(part(0, rotated).after(step), rotated * row)];
+        if head > rotated {
+            trees.push((part(rotated, head - rotated), (head - rotated) * row));
+        }
+        Ok(tensor.with_rows(Tree::Interleaved(trees), rows))
+    }
+}
+
+/// The number of rows of a head: even, for the pairs of RoPE.
+pub(super) fn rows_of_head(shape: &[usize], config: &Config, key: &str) -> Result<u64> {
+    let heads = config.divisor(key)?;
+    let rows = shape.first().map_or(0, |&rows| rows as u64);
+    let per_head = rows / heads;
+    if !rows.is_multiple_of(heads) || !per_head.is_multiple_of(2) || per_head == 0 {
+        let why = format!("{rows} rows are no pairs in {heads} heads ({})", quoted(key));
+        return Err(AnamnesisError::parse(why));
+    }
+    Ok(per_head)
+}
+
+/// The rows of a head of this size: even, and a divisor of all rows.
+pub(super) fn rows_of_size(shape: &[usize], config: &Config, head: Size) -> Result<u64> {
+    let (rows, size) = (shape.first().map_or(0, |&rows| rows as u64), (head.of)(config)?);
+    match size > 0 && size.is_multiple_of(2) && rows.is_multiple_of(size) {
+        true => Ok(size),
+        false => Err(AnamnesisError::parse(format!("{rows} rows are no pairs in heads of {size} ({})", head.hf))),
+    }
+}
+
+/// The second half of each head's rows, negated.
+pub(super) fn negated(tensor: Reshaped, config: &Config, head: Size) -> Result<Reshaped> {
+    let size = rows_of_size(&tensor.shape, config, head)?;
+    let factors = vec![(size / 2, 1.0), (u64::MAX, -1.0)];
+    let row = tensor.whole_row();
+    Ok(tensor.each(Formula::Times { row, period: size, factors }))
+}
