@@ -37,7 +37,7 @@ pub use cast::{
 };
 pub use decode::{
     Arithmetic, Formula, Step, TILE_SIDE, TrellisCodebook, affine_codes, affine_fields, canonical_nans, cast,
-    coded_blocks, coded_indexed, decode_trellis, ggml, nested_scales, products, ruled_blocks, scaled,
+    coded_blocks, coded_indexed, decode_trellis, ggml, nested_scales, place_masked, products, ruled_blocks, scaled,
     scaled_block_rows, scaled_runs, scaled_twice, spread_bits, spread_plane, spread_words, transpose_awq,
     transpose_columns, transpose_words, unpack_codes, untile_marlin,
 };

@@ -10,6 +10,7 @@
 //! | [`rule`] | the dequantisation formulas |
 //! | [`twice`], [`nested`] | decoders of eight-bit integers and of scales stored as codes |
 //! | [`ggml`] | decoders of the block types of GGUF files |
+//! | [`masked`] | values in the places of a bit mask |
 //! | [`transpose`] | transposition of packed words and nibbles, before decoding |
 //! | [`untile`] | conversion of Marlin tiles to rows, before decoding |
 //! | [`trellis`] | decoder of EXL3's tiles |
@@ -23,6 +24,7 @@ pub mod columns;
 mod extent;
 pub mod ggml;
 mod halves;
+pub mod masked;
 mod mirror;
 pub mod nested;
 mod operands;
@@ -40,6 +42,7 @@ pub use affine::{affine_codes, affine_fields, coded_indexed, unpack_codes};
 pub use block::scaled_block_rows;
 pub use coded::{coded_blocks, ruled_blocks};
 pub use columns::transpose_columns;
+pub use masked::place_masked;
 pub use nested::nested_scales;
 pub use operands::canonical_nans;
 pub use products::products;

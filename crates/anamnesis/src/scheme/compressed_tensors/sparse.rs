@@ -13,6 +13,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use anamnesis_kernels::place_masked;
+
 use super::spec::{Spec, Strategy};
 use crate::catalog::{Dtype, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
@@ -274,7 +276,6 @@ impl Restore for Expanded {
         if !(plain.end - plain.start).is_multiple_of(row_bytes as u64) {
             return Err(mishandled("a range that cuts a row"));
         }
-        out.fill(0);
         let mut left = *values;
         let by_row = out.chunks_exact_mut(row_bytes).zip(masks.chunks_exact(self.cols.div_ceil(8) as usize));
         for ((out, mask), row) in by_row.zip(rows) {
@@ -289,17 +290,11 @@ impl Restore for Expanded {
                     "the mask of row {row} has {set} places for {stored} values"
                 )));
             }
-            for (byte, out) in mask.iter().zip(out.chunks_mut(8 * each)) {
-                for place in 0..8 {
-                    if byte >> place & 1 == 1
-                        && let Some((value, others)) = left.split_at_checked(each)
-                        && let Some(out) = out.get_mut(place * each..(place + 1) * each)
-                    {
-                        out.copy_from_slice(value);
-                        left = others;
-                    }
-                }
+            let (next, others) = left.split_at_checked(stored * each).ok_or_else(|| mishandled("too few values"))?;
+            if place_masked(mask, next, each, out) != out.len() {
+                return Err(mishandled("a mask of another size"));
             }
+            left = others;
         }
         Ok(())
     }
