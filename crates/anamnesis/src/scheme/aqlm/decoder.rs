@@ -6,13 +6,7 @@ use anamnesis_kernels::chosen::round_slice;
 
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::coder::{Context, ScaleType, TileDecoder, Window, filled, mishandled, rounded};
-
-/// Output bytes of a tile for each byte of the codebooks, which every tile reads.
-const TILE_PER_BOOK: u64 = 4;
-/// The largest and the smallest tile.
-const LARGEST_TILE: u64 = 4 << 20;
-const SMALLEST_TILE: u64 = 256 << 10;
+use crate::scheme::coder::{Context, ScaleType, TileDecoder, Window, filled, mishandled, rounded, tile_with_tables};
 
 /// The decoder of a weight: the part indices are codes, codebooks, scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -90,7 +84,7 @@ impl TileDecoder for Additive {
     }
 
     fn tile_bytes(&self) -> u64 {
-        (self.book_values() * self.book.bytes() * TILE_PER_BOOK).clamp(SMALLEST_TILE, LARGEST_TILE)
+        tile_with_tables(self.book_values() * self.book.bytes())
     }
 
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {

@@ -163,10 +163,18 @@ impl LibraryArithmetic {
 
 /// The default size of a tile in output bytes.
 pub(super) const TILE_BYTES: u64 = 256 << 10;
+/// Output bytes of a tile for each byte of the tables that every tile reads, and the largest tile.
+const TILE_PER_TABLE: u64 = 4;
+const LARGEST_TILE_BYTES: u64 = 4 << 20;
 /// The longest row that is not cut.
 const LONGEST_ROW_ELEMENTS: u64 = 1 << 17;
 /// Longer rows are cut at multiples of this many elements.
 const CUT_ELEMENTS: u64 = 1 << 10;
+
+/// The [size of a tile](TileDecoder::tile_bytes) where every tile reads tables of that many bytes.
+pub(crate) fn tile_with_tables(bytes: u64) -> u64 {
+    bytes.saturating_mul(TILE_PER_TABLE).clamp(TILE_BYTES, LARGEST_TILE_BYTES)
+}
 
 /// The [granule](TileDecoder::granule) of a matrix that is decoded row by row.
 pub(crate) const fn row_granule(cols: u64) -> u64 {

@@ -35,7 +35,7 @@ pub(crate) use context::Context;
 pub(crate) use cropped::Cropped;
 pub(crate) use decoder::{
     Codes, GgmlBlocks, LibraryArithmetic, Prepare, Prepared, Recipe, TileDecoder, Window, rounded, rounded_to,
-    row_granule,
+    row_granule, tile_with_tables,
 };
 pub(crate) use encoder::{EncodedTensor, FirstPass, TileEncoder};
 pub(crate) use field_order::{FieldOrder, InFieldOrder};

@@ -8,10 +8,7 @@ use anamnesis_kernels::chosen::round_slice;
 use super::layer::Layer;
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
-use crate::scheme::coder::{Context, ScaleType, TileDecoder, Window, mishandled, rounded};
-
-/// Output bytes of a tile: every tile reads all centroids.
-const TILE_BYTES: u64 = 4 << 20;
+use crate::scheme::coder::{Context, ScaleType, TileDecoder, Window, mishandled, rounded, tile_with_tables};
 
 /// The decoder of a weight, before its columns are scaled. Part 0 are the indices.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -75,7 +72,6 @@ impl Vectors {
             for at in 0..count {
                 let start = (group * count + at) * row_bytes;
                 let words = indices.get(start..start + row_bytes).ok_or_else(too_few)?;
-                let of_vector = (first as usize + at) * vector;
                 for column in 0..size {
                     let code = field(words, column * (main_bits + residual_bits) as usize, main_bits + residual_bits);
                     let entry = (code & ((1 << main_bits) - 1)) * vector;
@@ -83,11 +79,14 @@ impl Vectors {
                     let input = self.input(layer.outliers as usize + group * size + column);
                     let added = (code >> main_bits) * vector;
                     let added = residual.get(added..added + vector);
-                    for (offset, value) in entry.iter().enumerate() {
-                        let row = of_vector + offset;
-                        if rows.contains(&(row as u64)) {
-                            let value = added.map_or(*value, |added| value + added[offset]);
-                            out[(row - rows.start as usize) * inputs + input] = value;
+                    // The last vector can have more outputs than the weight.
+                    let places = out.get_mut(at * vector * inputs + input..).unwrap_or_default();
+                    let places = places.iter_mut().step_by(inputs);
+                    match added {
+                        None => places.zip(entry).for_each(|(out, value)| *out = *value),
+                        Some(added) => {
+                            let values = entry.iter().zip(added).map(|(value, added)| value + added);
+                            places.zip(values).for_each(|(out, value)| *out = value);
                         }
                     }
                 }
@@ -124,7 +123,7 @@ impl TileDecoder for Vectors {
     }
 
     fn tile_bytes(&self) -> u64 {
-        TILE_BYTES
+        tile_with_tables(self.tables().map(|((_, kind), values)| values * kind.bytes()).sum())
     }
 
     fn windows(&self, elements: Range<u64>, windows: &mut Vec<Window>) {
