@@ -29,7 +29,6 @@ mod sniff;
 mod strided;
 mod tensorflow;
 mod tflite;
-mod tiled;
 mod unread;
 mod whisper;
 pub(crate) mod zip;

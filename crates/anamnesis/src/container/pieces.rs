@@ -1,4 +1,4 @@
-//! A tensor that is stored in pieces: boxes that tile it, each in C order of its own.
+//! A tensor that is stored in pieces: boxes of its elements, each in C order of its own.
 //!
 //! The elements of a piece, in its own order, ascend in the order of the tensor too. So a range of the tensor needs a
 //! contiguous range of each piece, which is read at once and distributed.
@@ -27,6 +27,17 @@ pub(crate) struct Assembled {
     /// The pieces by their first elements.
     pieces: Vec<Placed>,
     bytes: u64,
+    /// The cells of a grid, if the pieces are some of them.
+    grid: Option<Cells>,
+}
+
+/// The properties of pieces that are cells of a grid: some may be missing, the last ones may reach over the end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Cells {
+    /// The bytes of an element that is in no piece; empty for zeros.
+    pub(crate) fill: Vec<u8>,
+    /// Whether pieces are expensive to read in part, as compressed ones are.
+    pub(crate) are_compressed: bool,
 }
 
 /// A piece with the places of its elements in the tensor.
@@ -37,21 +48,35 @@ struct Placed {
     first: u64,
     /// Its last element, or that of an earlier piece if it is higher.
     last_so_far: u64,
-    /// Elements that are contiguous in the tensor too.
+    /// Consecutive elements, of which the first `inside` are contiguous in the tensor too; the others are outside of it.
     run: u64,
+    inside: u64,
     elements: u64,
 }
 
 /// Maximum number of cells into which the borders of all pieces divide a tensor.
 const MAX_PIECE_CELLS: u64 = 1 << 22;
+/// Maximum preferred bytes of a read.
+const MAX_TILE_BYTES: u64 = 8 << 20;
 
 impl Assembled {
     /// Puts pieces together, none of which is empty. They must cover the tensor without overlaps.
     pub(crate) fn new(shape: &[u64], element_bytes: u64, pieces: Vec<Piece>) -> Result<Self> {
-        let overflow = || AnamnesisError::parse(format!("a tensor of shape {shape:?} overflows"));
-        let elements = shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)).ok_or_else(overflow)?;
-        let bytes = elements.checked_mul(element_bytes).ok_or_else(overflow)?;
-        check_tiling(shape, elements, &pieces)?;
+        check_tiling(shape, elements(shape)?, &pieces)?;
+        Self::placed(shape, element_bytes, pieces, None)
+    }
+
+    /// Puts the cells of a grid together. Those outside of the tensor are ignored.
+    pub(crate) fn of_cells(shape: &[u64], element_bytes: u64, mut pieces: Vec<Piece>, grid: Cells) -> Result<Self> {
+        pieces.retain(|Piece { offsets, sizes, .. }| {
+            let has_rank = offsets.len() == shape.len() && sizes.len() == shape.len();
+            has_rank && !sizes.contains(&0) && offsets.iter().zip(shape).all(|(offset, dim)| offset < dim)
+        });
+        Self::placed(shape, element_bytes, pieces, Some(grid))
+    }
+
+    fn placed(shape: &[u64], element_bytes: u64, pieces: Vec<Piece>, grid: Option<Cells>) -> Result<Self> {
+        let bytes = elements(shape)?.checked_mul(element_bytes).ok_or_else(|| overflow(shape))?;
         let mut placed: Vec<Placed> = pieces.into_iter().map(|piece| Placed::new(piece, shape)).collect();
         placed.sort_by_key(|placed| placed.first);
         let mut last = 0;
@@ -59,7 +84,7 @@ impl Assembled {
             last = last.max(placed.last_so_far);
             placed.last_so_far = last;
         }
-        Ok(Self { shape: shape.to_vec(), element_bytes, pieces: placed, bytes })
+        Ok(Self { shape: shape.to_vec(), element_bytes, pieces: placed, bytes, grid })
     }
 
     /// The pieces with elements in a range of the tensor.
@@ -71,63 +96,89 @@ impl Assembled {
 
     /// Reads elements of the tensor.
     fn fill(&self, below: &dyn Source, elements: &Range<u64>, out: &mut [u8]) -> Result<()> {
+        if let Some(Cells { fill, .. }) = &self.grid {
+            match fill.len() as u64 == self.element_bytes {
+                true => out.chunks_exact_mut(fill.len()).for_each(|element| element.copy_from_slice(fill)),
+                false => out.fill(0),
+            }
+        }
         let width = self.element_bytes;
+        let is_compressed = self.grid.as_ref().is_some_and(|grid| grid.are_compressed);
         let mut bytes = Vec::new();
         for placed in self.touched(elements) {
             let own = placed.count_before(elements.start, &self.shape)..placed.count_before(elements.end, &self.shape);
-            if own.is_empty() {
-                continue;
+            // A piece that reaches over the end may be far larger than the part of it that is needed.
+            let is_read_at_once = is_compressed || placed.inside == placed.run;
+            let is_contiguous = own.end.saturating_sub(own.start) <= placed.run - own.start % placed.run;
+            if is_read_at_once && !is_contiguous {
+                bytes.resize(((own.end - own.start) * width) as usize, 0);
+                below.read_at(placed.piece.at + own.start * width, &mut bytes)?;
             }
-            let from = placed.piece.at + own.start * width;
-            // A piece whose part of the range is contiguous in the tensor is read in place.
-            let first = placed.element(own.start, &self.shape);
-            if own.end - own.start <= placed.run - own.start % placed.run {
-                let place = ((first - elements.start) * width) as usize;
-                let length = ((own.end - own.start) * width) as usize;
-                below.read_at(from, &mut out[place..place + length])?;
-                continue;
-            }
-            bytes.resize(((own.end - own.start) * width) as usize, 0);
-            below.read_at(from, &mut bytes)?;
             let mut at = own.start;
-            let mut rest = &bytes[..];
             while at < own.end {
-                let count = (placed.run - at % placed.run).min(own.end - at);
-                let place = ((placed.element(at, &self.shape) - elements.start) * width) as usize;
-                let (now, later) = rest.split_at((count * width) as usize);
-                out[place..place + now.len()].copy_from_slice(now);
-                (at, rest) = (at + count, later);
+                let in_run = at % placed.run;
+                let count = (placed.run - in_run).min(own.end - at);
+                let inside = placed.inside.saturating_sub(in_run).min(count);
+                if inside > 0
+                    && let Some(place) = placed.element(at, &self.shape)
+                {
+                    let start = ((place - elements.start) * width) as usize;
+                    let out = &mut out[start..start + (inside * width) as usize];
+                    match is_read_at_once && !is_contiguous {
+                        true => {
+                            let start = ((at - own.start) * width) as usize;
+                            out.copy_from_slice(&bytes[start..start + out.len()]);
+                        }
+                        false => below.read_at(placed.piece.at + at * width, out)?,
+                    }
+                }
+                at += count;
             }
         }
         Ok(())
     }
 }
 
+fn overflow(shape: &[u64]) -> AnamnesisError {
+    AnamnesisError::parse(format!("a tensor of shape {shape:?} overflows"))
+}
+
+fn elements(shape: &[u64]) -> Result<u64> {
+    shape.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim)).ok_or_else(|| overflow(shape))
+}
+
 impl Placed {
     fn new(piece: Piece, shape: &[u64]) -> Self {
         let elements = piece.sizes.iter().product();
-        let mut run = 1;
-        for (&size, &dim) in piece.sizes.iter().zip(shape).rev() {
-            run *= size;
-            if size != dim {
-                break;
+        let (mut run, mut inside) = (1, 1);
+        let (mut first, mut last, mut step) = (0, 0, 1);
+        let mut is_contiguous = true;
+        for ((&size, &offset), &dim) in piece.sizes.iter().zip(&piece.offsets).zip(shape).rev() {
+            let shown = size.min(dim.saturating_sub(offset));
+            if is_contiguous {
+                (run, inside) = (run * size, inside * shown);
+                is_contiguous = size == dim;
             }
+            first += offset * step;
+            last += (offset + shown.saturating_sub(1)) * step;
+            step *= dim;
         }
-        let mut placed = Self { first: 0, last_so_far: 0, run: run.max(1), elements, piece };
-        placed.first = placed.element(0, shape);
-        placed.last_so_far = placed.element(elements.saturating_sub(1), shape);
-        placed
+        Self { piece, first, last_so_far: last, run: run.max(1), inside, elements }
     }
 
-    /// The place in the tensor of an element of the piece.
-    fn element(&self, own: u64, shape: &[u64]) -> u64 {
+    /// The place in the tensor of an element of the piece; `None` if it is outside.
+    fn element(&self, own: u64, shape: &[u64]) -> Option<u64> {
         let (mut rest, mut place, mut step) = (own, 0, 1);
         for ((&size, &offset), &dim) in self.piece.sizes.iter().zip(&self.piece.offsets).zip(shape).rev() {
-            place += (offset + rest % size.max(1)) * step;
+            let index = offset + rest % size.max(1);
+            if index >= dim {
+                return None;
+            }
+            place += index * step;
             rest /= size.max(1);
             step *= dim;
         }
-        place
+        Some(place)
     }
 
     /// The number of the piece's elements before an element of the tensor.
@@ -242,11 +293,18 @@ impl Region for Assembled {
     }
 
     fn identify(&self, below: &dyn Source, range: Range<u64>, mut hasher: &mut dyn Hasher) {
-        ("pieces", &range, &self.shape, self.element_bytes).hash(&mut hasher);
+        ("pieces", &range, &self.shape, self.element_bytes, &self.grid).hash(&mut hasher);
         for Placed { piece, elements, .. } in &self.pieces {
             (&piece.offsets, &piece.sizes).hash(&mut hasher);
             below.identify(piece.at..piece.at + elements * self.element_bytes, hasher);
         }
+    }
+
+    /// A row of cells, so that each is read once.
+    fn tile_bytes(&self) -> Option<u64> {
+        let rows = self.pieces.iter().filter_map(|placed| placed.piece.sizes.first()).max()?;
+        let row = self.shape.get(1..)?.iter().product::<u64>() * self.element_bytes;
+        self.grid.as_ref()?.are_compressed.then(|| rows.saturating_mul(row).min(MAX_TILE_BYTES))
     }
 }
 
@@ -260,18 +318,22 @@ mod tests {
     }
 
     /// Stores the pieces of a tensor of consecutive numbers, and reads it back in all ranges.
-    fn assert_assembles(shape: &[u64], mut pieces: Vec<Piece>) {
+    fn assert_assembles(shape: &[u64], pieces: Vec<Piece>) {
+        assert_reads(shape, pieces, |pieces| Assembled::new(shape, 2, pieces).unwrap());
+    }
+
+    fn assert_reads(shape: &[u64], mut pieces: Vec<Piece>, assembled: impl Fn(Vec<Piece>) -> Assembled) {
         let mut stored: Vec<u8> = vec![0xee; 3];
         for piece in &mut pieces {
             piece.at = stored.len() as u64;
             let placed = Placed::new(piece.clone(), shape);
             for own in 0..placed.elements {
-                stored.extend((placed.element(own, shape) as u16).to_le_bytes());
+                stored.extend(placed.element(own, shape).map_or([0xee; 2], |place| (place as u16).to_le_bytes()));
             }
         }
         let total: u64 = shape.iter().product();
         let mut source = ArrangedSource::new(Box::new(BytesSource(stored)));
-        let start = source.add(Box::new(Assembled::new(shape, 2, pieces).unwrap())).unwrap();
+        let start = source.add(Box::new(assembled(pieces))).unwrap();
         let wanted: Vec<u8> = (0..total as u16).flat_map(u16::to_le_bytes).collect();
         for from in 0..wanted.len() {
             for to in from..=wanted.len() {
@@ -294,6 +356,35 @@ mod tests {
         assert_assembles(&[2, 2, 3], cube.map(|(a, b, c, d, e, f)| piece(&[a, b, c], &[d, e, f])).to_vec());
         assert_assembles(&[4], vec![piece(&[0], &[4])]);
         assert_assembles(&[], vec![piece(&[], &[])]);
+    }
+
+    #[test]
+    fn cells_of_a_grid_may_reach_over_the_end() {
+        let shape = [4, 3, 5];
+        for cell in [[1, 1, 1], [2, 2, 2], [4, 3, 5], [3, 1, 4], [1, 3, 5], [2, 4, 3], [9, 9, 9], [1, 7, 9]] {
+            for are_compressed in [false, true] {
+                let starts = |axis: usize| (0..shape[axis]).step_by(cell[axis] as usize);
+                let rows = starts(0).flat_map(|a| starts(1).map(move |b| (a, b)));
+                let mut pieces: Vec<Piece> =
+                    rows.flat_map(|(a, b)| starts(2).map(move |c| piece(&[a, b, c], &cell))).collect();
+                pieces.push(piece(&[4, 0, 0], &cell));
+                pieces.reverse();
+                assert_reads(&shape, pieces, |pieces| {
+                    Assembled::of_cells(&shape, 2, pieces, Cells { fill: Vec::new(), are_compressed }).unwrap()
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn elements_of_missing_cells_are_the_fill_value() {
+        for (fill, wanted) in [(vec![3, 4], [1, 2, 3, 4, 3, 4]), (Vec::new(), [1, 2, 0, 0, 0, 0])] {
+            let cells = Cells { fill, are_compressed: false };
+            let assembled = Assembled::of_cells(&[3], 2, vec![piece(&[0], &[1])], cells).unwrap();
+            let mut out = [0xee; 6];
+            assembled.read_at(&BytesSource(vec![1, 2]), 0, &mut out).unwrap();
+            assert_eq!(out, wanted);
+        }
     }
 
     #[test]

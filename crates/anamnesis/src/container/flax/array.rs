@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, Extent, StoredTensor};
-use crate::container::tiled::{Block, Tiled};
+use crate::container::pieces::{Assembled, Piece};
 use crate::error::Result;
 use crate::io::{ArrangedSource, Region, Source};
 
@@ -64,12 +64,12 @@ impl Array {
             [(offset, _)] => offset,
             _ => {
                 let mut start = 0;
-                let mut block = |(at, bytes): (u64, u64)| {
+                let piece = |&(at, bytes): &(u64, u64)| {
                     start += bytes;
-                    Block { start: vec![start - bytes], shape: vec![bytes], at: Some(at) }
+                    Piece { offsets: vec![start - bytes], sizes: vec![bytes], at }
                 };
-                let blocks = pieces.iter().map(|&piece| block(piece)).collect();
-                arranged.add(Box::new(Tiled::new(vec![bytes], 1, blocks)))?
+                let pieces = pieces.iter().filter(|(_, bytes)| *bytes > 0).map(piece).collect();
+                arranged.add(Box::new(Assembled::new(&[bytes], 1, pieces)?))?
             }
         };
         if element.is_nibble && bytes > 0 {

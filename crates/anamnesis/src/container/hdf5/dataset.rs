@@ -10,8 +10,8 @@ use super::header::Message;
 use super::heap::global;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, Extent, StoredTensor};
+use crate::container::pieces::{Assembled, Cells, Piece};
 use crate::container::strided::Strided;
-use crate::container::tiled::{Block, Tiled};
 use crate::error::{AnamnesisError, Result};
 use crate::io::ArrangedSource;
 use crate::limits::Budget;
@@ -41,11 +41,9 @@ pub(super) struct Dataset {
 
 /// The places of its bytes in the source.
 enum Data {
-    /// Nowhere: it was never written.
-    Nowhere,
     At(u64),
-    /// Blocks, and the filters of each.
-    Chunks(Vec<(Block, Option<Filtered>)>),
+    /// Chunks, and the filters of each; there are none if it was never written.
+    Chunks(Vec<(Piece, Option<Filtered>)>),
 }
 
 /// A dataset, or why it is not read.
@@ -112,18 +110,17 @@ impl Dataset {
         let mut offset = match data {
             _ if bytes == 0 => 0,
             Data::At(offset) => offset,
-            Data::Nowhere => arranged.add(Box::new(Tiled::new(shape, width as u64, Vec::new()).with_fill(fill)))?,
             Data::Chunks(chunks) => {
-                let has_filters = chunks.iter().any(|(_, filtered)| filtered.is_some());
-                let mut blocks = Vec::with_capacity(chunks.len());
-                for (mut block, filtered) in chunks {
+                let are_compressed = chunks.iter().any(|(_, filtered)| filtered.is_some());
+                let mut pieces = Vec::with_capacity(chunks.len());
+                for (mut piece, filtered) in chunks {
                     if let Some(filtered) = filtered {
-                        block.at = Some(arranged.add(Box::new(filtered))?);
+                        piece.at = arranged.add(Box::new(filtered))?;
                     }
-                    blocks.push(block);
+                    pieces.push(piece);
                 }
-                let tiled = Tiled::new(shape, width as u64, blocks).with_fill(fill).with_whole_blocks(has_filters);
-                arranged.add(Box::new(tiled))?
+                let cells = Cells { fill, are_compressed };
+                arranged.add(Box::new(Assembled::of_cells(&shape, width as u64, pieces, cells)?))?
             }
         };
         if is_big_endian && width > 1 && bytes > 0 {
@@ -170,7 +167,7 @@ impl Shaped {
             }
             1 => {
                 let (address, bytes) = (rest.u64()?, rest.u64()?);
-                let Some(address) = defined(address) else { return Ok(Ok(Data::Nowhere)) };
+                let Some(address) = defined(address) else { return Ok(Ok(Data::Chunks(Vec::new()))) };
                 stored(bytes)?;
                 Ok(Ok(Data::At(file.start() + file.offset(address, bytes)?)))
             }
@@ -235,14 +232,14 @@ impl Shaped {
             return Err(AnamnesisError::limit("MAX_CHUNK_BYTES", why));
         }
         let filters: Arc<[Filter]> = filters.into();
-        let mut blocks = Vec::new();
+        let mut pieces = Vec::new();
         for found in grid.chunks(file, &index, address)? {
-            budget.working_set((size_of::<(Block, Option<Filtered>)>() + 16 * rank) as u64, "a chunk's entry")?;
+            budget.working_set((size_of::<(Piece, Option<Filtered>)>() + 16 * rank) as u64, "a chunk's entry")?;
             let start = found.place.iter().zip(&grid.chunk).map(|(place, size)| place.checked_mul(*size));
             let Some(start) = start.collect::<Option<Vec<u64>>>() else { continue };
             let stored_bytes = found.stored_bytes.unwrap_or(bytes);
             let offset = file.start() + file.offset(found.address, stored_bytes)?;
-            let block = Block { start, shape: grid.chunk.clone(), at: Some(offset) };
+            let piece = Piece { offsets: start, sizes: grid.chunk.clone(), at: offset };
             let filtered = found.stored_bytes.map(|stored_bytes| Filtered {
                 start: offset,
                 stored_bytes,
@@ -259,9 +256,9 @@ impl Shaped {
                     )));
                 }
             }
-            blocks.push((block, filtered));
+            pieces.push((piece, filtered));
         }
-        Ok(Ok(Data::Chunks(blocks)))
+        Ok(Ok(Data::Chunks(pieces)))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::container::checked::{Checked, Summed};
 use crate::container::interface::Opened;
 use crate::container::options::OpenOptions;
 use crate::container::pages::Pages;
-use crate::container::tiled::{Block, Tiled};
+use crate::container::pieces::{Assembled, Piece};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{
     ArrangedSource, FilePool, FileSource, JoinedSource, Links, MAX_OPEN_FILES, Region, Source, file_named_by,
@@ -209,7 +209,7 @@ impl Bundle {
         let shape = shape(&entry.shape)?;
         let (offset, bytes) = match entry.slices.is_empty() {
             true => self.stored(name, entry, &shape, dtype, true)?,
-            false => self.partitioned(name, entry, &shape, dtype)?,
+            false => self.partitioned(name, entry, dtype)?,
         };
         Ok((offset, bytes, shape))
     }
@@ -250,59 +250,36 @@ impl Bundle {
     }
 
     /// The region of a partitioned tensor and its size.
-    fn partitioned(&mut self, name: &str, entry: &Entry, whole: &[usize], dtype: Dtype) -> Result<(u64, u64)> {
+    fn partitioned(&mut self, name: &str, entry: &Entry, dtype: Dtype) -> Result<(u64, u64)> {
         let fault = |why: String| AnamnesisError::parse(why);
         if entry.slices.len() > MAX_SLICES {
             let why = format!("{} slices, {MAX_SLICES} are allowed", entry.slices.len());
             return Err(AnamnesisError::limit("MAX_SLICES", why));
         }
-        let count = elements(whole).filter(|count| dtype.byte_len(*count).is_some());
-        let count = count.ok_or_else(|| fault("it has more than 2^64 bytes".to_owned()))?;
-        let (mut blocks, mut covered): (Vec<Block>, u64) = (Vec::new(), 0);
+        let mut pieces = Vec::with_capacity(entry.slices.len());
         for extents in &entry.slices {
-            if extents.len() != entry.shape.len() {
-                return Err(fault(format!("a slice has {} dimensions, it has {}", extents.len(), entry.shape.len())));
-            }
             let slice = self
                 .slices
                 .remove(&slice_key(name.as_bytes(), extents))
                 .ok_or_else(|| fault(format!("one of its {} slices is missing", entry.slices.len())))?;
-            let start: Vec<u64> = extents.iter().map(|extent| extent.start).collect();
+            let offsets: Vec<u64> = extents.iter().map(|extent| extent.start).collect();
             let sizes: Vec<u64> =
                 extents.iter().zip(&entry.shape).map(|(extent, &all)| extent.length.unwrap_or(all)).collect();
-            let is_inside = start
-                .iter()
-                .zip(&sizes)
-                .zip(&entry.shape)
-                .all(|((start, size), all)| start.checked_add(*size).is_some_and(|end| end <= *all));
-            if slice.kind != entry.kind || slice.shape != sizes || !is_inside || !slice.slices.is_empty() {
-                return Err(fault(format!("a slice of shape {:?} at {start:?} does not fit it", slice.shape)));
-            }
-            let block = Block { start, shape: sizes, at: None };
-            if blocks.iter().any(|other| overlap(other, &block)) {
-                return Err(fault("two of its slices overlap".to_owned()));
+            if slice.kind != entry.kind || slice.shape != sizes || !slice.slices.is_empty() {
+                return Err(fault(format!("a slice of shape {:?} at {offsets:?} does not fit it", slice.shape)));
             }
             let (at, bytes) = self.stored(name, &slice, &shape(&slice.shape)?, dtype, false)?;
             if bytes > 0 {
-                covered += block.shape.iter().product::<u64>();
-                blocks.push(Block { at: Some(at), ..block });
+                pieces.push(Piece { offsets, sizes, at });
             }
         }
-        if covered != count {
-            return Err(fault(format!("its slices have {covered} elements, it has {count}")));
-        }
-        let tiled = Tiled::new(entry.shape.clone(), dtype.byte_size() as u64, blocks);
-        let bytes = tiled.len();
-        Ok((self.arranged.add(Box::new(tiled))?, bytes))
+        let assembled = Assembled::new(&entry.shape, dtype.byte_size() as u64, pieces)?;
+        let bytes = assembled.len();
+        Ok((self.arranged.add(Box::new(assembled))?, bytes))
     }
 }
 
 fn shape(sizes: &[u64]) -> Result<Vec<usize>> {
     let size = |&size: &u64| usize::try_from(size).map_err(|_| AnamnesisError::parse(format!("a dimension is {size}")));
     sizes.iter().map(size).collect()
-}
-
-fn overlap(a: &Block, b: &Block) -> bool {
-    let mut axes = a.start.iter().zip(&a.shape).zip(b.start.iter().zip(&b.shape));
-    axes.all(|((a, a_size), (b, b_size))| a < &(b + b_size) && b < &(a + a_size))
 }

@@ -6,6 +6,7 @@
 //! name.
 
 mod decoder;
+mod number;
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::{About, Claims, QuantScheme, Scheme, TensorRole, Weight};
 use crate::scheme::coder::{Coding, Evidence, Recipe};
 
-use decoder::LinearDecoder;
+pub(crate) use decoder::{LinearDecoder, Nested, Spread, Zeros};
+pub(crate) use number::Number;
 
 /// The scheme.
 pub(crate) struct Linear;
@@ -75,8 +77,22 @@ fn weight(claims: &mut Claims<'_>, scaled: &ScaledCodes, id: TensorId) -> Result
             )));
         }
     }
-    let decoder = LinearDecoder::new(codes.dtype, along, after)
+    let number = Number::of_integers(codes.dtype)
         .ok_or_else(|| AnamnesisError::parse(format!("its codes are {}; integers are needed", codes.dtype)))?;
+    let decoder = LinearDecoder {
+        codes: number,
+        axis: along,
+        inner: after,
+        spread: if along > 1 { Spread::Axis } else { Spread::Tensor },
+        scales: Number::F32,
+        zeros: Zeros::Stored(Number::I64),
+        nested: None,
+        description: format!(
+            "{} codes with {}",
+            codes.dtype,
+            if along > 1 { "a scale per channel" } else { "one scale" }
+        ),
+    };
     let bits = codes.dtype.byte_size() as u8 * 8;
     let coding = Coding {
         format: format!("{}, {}", codes.dtype, if along > 1 { "per channel" } else { "per tensor" }),

@@ -3,14 +3,14 @@
 
 use std::ops::Range;
 
-use anamnesis_kernels::canonical_nans;
-use anamnesis_kernels::chosen::round_slice;
+use anamnesis_kernels::chosen::{Packed, Rounded, high_nibbles, ruled_blocks, transpose_columns};
+use anamnesis_kernels::{Arithmetic, Formula, Level, Step};
 
-use super::number::Number;
 use crate::catalog::TargetDtype;
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::bnb::{FP4_MAP, NF4_MAP};
 use crate::scheme::coder::{Context, TileDecoder, Window, filled, mishandled, rounded};
+use crate::scheme::linear::Number;
 
 /// A matrix of codes. Its parts are, in this order: codes, scales, zero points if there are any, the group index if there
 /// is one.
@@ -54,8 +54,8 @@ pub(super) enum Table {
 
 /// The preferred output bytes of a tile: stored columns are read piece by piece, and longer pieces cost less.
 const TILE_BYTES: u64 = 4 << 20;
-/// Columns of the result that are computed at a time, so that their pieces of rows stay in the cache.
-const STRIP: usize = 16;
+/// Columns of the result that are decoded at a time and transposed, so that they stay in the cache.
+const STRIP: usize = 64;
 
 impl Columns {
     /// Blocks of a row of integers.
@@ -142,28 +142,40 @@ impl TileDecoder for Columns {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
-        let level = context.level();
+        let (level, to) = (context.level(), rounded(target));
         let rows = self.inputs(&elements);
         let &[codes, stored_scales, ref companions @ ..] = inputs else { return Err(mishandled("too few windows")) };
         let scale_count = stored_scales.len() / self.scales.bytes(1) as usize;
-        let count = (elements.end - elements.start) as usize;
-        let mut buffer = context.lend_floats(count + 2 * scale_count);
-        let (values, floats) = buffer.split_at_mut(count);
-        let (scales, zeros) = floats.split_at_mut(scale_count);
-        self.scales.widen(stored_scales, scales)?;
-        filled(canonical_nans(level, scales), scale_count)?;
+        let mut buffer = context.lend_floats(2 * scale_count);
+        let (scales, zeros) = buffer.split_at_mut(scale_count);
+        self.scales.widen(level, stored_scales, scales)?;
+        let (n, height) = (self.n as usize, (rows.end - rows.start) as usize);
+        let mut strip = context.lend(STRIP.min(n) * height * to.bytes());
+        let mut transpose = |first: usize, count: usize, strip: &[u8]| {
+            let elements = &strip[..count * height * to.bytes()];
+            transpose_columns(level, to, elements, count, height, out, n, first)
+        };
+        let mut written = 0;
         match self.coding {
             Packing::Integers { bits, zeros: kind, is_indexed } => {
                 let columns = IntegerColumns::new(self, bits, &rows, is_indexed);
-                columns.zero_points(kind, companions, self.scales, zeros)?;
-                filled(canonical_nans(level, zeros), scale_count)?;
-                let index = if is_indexed { companions.last().copied() } else { None };
-                let is_affine = kind != ZeroPoints::Floats && !is_indexed;
-                columns.decode(codes, scales, zeros, is_affine, index, values)?;
+                let operands = columns.operands(level, kind, companions, self.scales, (scales, zeros))?;
+                filled(codes.len(), columns.column_bytes * n)?;
+                for first in (0..n).step_by(STRIP) {
+                    let count = STRIP.min(n - first);
+                    columns.decode((level, to), codes, &operands, first..first + count, &mut strip)?;
+                    written += transpose(first, count, &strip);
+                }
             }
-            Packing::Table(table) => self.decode_table(table, codes, scales, &rows, values)?,
+            Packing::Table(table) => {
+                for first in (0..n).step_by(STRIP) {
+                    let count = STRIP.min(n - first);
+                    self.decode_table((level, to), table, (codes, scales), (&rows, first..first + count), &mut strip)?;
+                    written += transpose(first, count, &strip);
+                }
+            }
         }
-        let written = round_slice(level, rounded(target), values, out);
+        context.take_back(strip);
         context.take_back_floats(buffer);
         Ok(written)
     }
@@ -174,38 +186,49 @@ impl TileDecoder for Columns {
 }
 
 impl Columns {
+    /// Decodes some columns of the tile, one after another.
     fn decode_table(
         &self,
+        (level, to): (Level, Rounded),
         table: Table,
-        codes: &[u8],
-        scales: &[f32],
-        rows: &Range<u64>,
-        values: &mut [f32],
+        (codes, scales): (&[u8], &[f32]),
+        (rows, columns): (&Range<u64>, Range<usize>),
+        strip: &mut [u8],
     ) -> Result<()> {
         let map = match table {
             Table::Fp4 => &FP4_MAP,
             Table::Nf4 => &NF4_MAP,
         };
-        let is_whole = self.has_whole_rows();
-        let (width, blocks) = ((rows.end - rows.start).div_ceil(2), self.block_range(rows));
+        let block = self.block;
+        let height = (rows.end - rows.start) as usize * to.bytes();
         let missing = || mishandled("a window of another size");
-        for column in 0..self.n {
-            for row in rows.clone() {
-                // The places in the windows, which are whole parts if rows share bytes or blocks.
-                let flat = column * self.k + row;
-                let (byte, scale) = match is_whole {
-                    true => {
-                        let of_row = column * (blocks.end - blocks.start);
-                        (column * width + (row - rows.start) / 2, of_row + row / self.block - blocks.start)
-                    }
-                    false => (flat / 2, flat / self.block),
-                };
-                let byte = *codes.get(byte as usize).ok_or_else(missing)?;
-                let code = if flat.is_multiple_of(2) { byte >> 4 } else { byte & 15 };
-                let value = map[usize::from(code)] * scales.get(scale as usize).ok_or_else(missing)?;
-                let place = ((row - rows.start) * self.n + column) as usize;
-                *values.get_mut(place).ok_or_else(missing)? = value;
+        let mut whole_blocks = Vec::new();
+        for (column, out) in columns.zip(strip.chunks_exact_mut(height.max(1))) {
+            let column = column as u64;
+            // The first code of the column in the windows, which are whole parts if rows share bytes or blocks.
+            let (start, first_scale) = match self.has_whole_rows() {
+                true => {
+                    let blocks = self.block_range(rows);
+                    (0, (column * (blocks.end - blocks.start)) as usize)
+                }
+                false => ((column * self.k + rows.start) % block, ((column * self.k + rows.start) / block) as usize),
+            };
+            let first_byte = match self.has_whole_rows() {
+                true => column * (rows.end - rows.start).div_ceil(2),
+                false => (column * self.k + rows.start) / block * (block / 2),
+            };
+            let codes = codes.get(first_byte as usize..).ok_or_else(missing)?;
+            let scales = scales.get(first_scale..).ok_or_else(missing)?;
+            if start == 0 {
+                filled(high_nibbles(level, to, codes, map, scales, block as usize, out), out.len())?;
+                continue;
             }
+            // A block that the column enters in the middle is decoded from its beginning.
+            let skipped = start as usize * to.bytes();
+            whole_blocks.resize(skipped + out.len(), 0);
+            let written = high_nibbles(level, to, codes, map, scales, block as usize, &mut whole_blocks);
+            filled(written, whole_blocks.len())?;
+            out.copy_from_slice(&whole_blocks[skipped..]);
         }
         Ok(())
     }
@@ -223,6 +246,16 @@ struct IntegerColumns {
     first_block: u64,
     /// Bytes of codes per column in the window.
     column_bytes: usize,
+    is_indexed: bool,
+}
+
+/// The scales and offsets of a tile of integers.
+struct Operands<'a> {
+    scales: &'a [f32],
+    zeros: &'a [f32],
+    rule: Arithmetic,
+    /// The group of every row, if there is an index.
+    groups: Vec<usize>,
 }
 
 impl IntegerColumns {
@@ -237,15 +270,23 @@ impl IntegerColumns {
             scales: (read.end - read.start) as usize,
             first_block: read.start,
             column_bytes: ((blocks.end - blocks.start) * columns.block * bits / 8) as usize,
+            is_indexed,
         }
     }
 
     /// Fills in the zero point of every scale in the windows.
-    fn zero_points(&self, kind: ZeroPoints, companions: &[&[u8]], float: Number, zeros: &mut [f32]) -> Result<()> {
+    fn zero_points(
+        &self,
+        level: Level,
+        kind: ZeroPoints,
+        companions: &[&[u8]],
+        float: Number,
+        zeros: &mut [f32],
+    ) -> Result<()> {
         let stored = || companions.first().copied().ok_or_else(|| mishandled("too few windows"));
         match kind {
             ZeroPoints::Middle => zeros.fill((1u32 << (self.bits - 1)) as f32),
-            ZeroPoints::Floats => float.widen(stored()?, zeros)?,
+            ZeroPoints::Floats => float.widen(level, stored()?, zeros)?,
             ZeroPoints::Packed => {
                 let (stored, bits) = (stored()?, self.bits as u64);
                 // A row of the window begins with the byte of its first zero point.
@@ -263,39 +304,68 @@ impl IntegerColumns {
         Ok(())
     }
 
-    /// Decodes `(code - zero) * scale`, or `code * scale - zero * scale` with both products rounded.
+    /// The scales and offsets of all codes in the windows.
+    fn operands<'a>(
+        &self,
+        level: Level,
+        kind: ZeroPoints,
+        companions: &[&[u8]],
+        float: Number,
+        (scales, zeros): (&'a mut [f32], &'a mut [f32]),
+    ) -> Result<Operands<'a>> {
+        self.zero_points(level, kind, companions, float, zeros)?;
+        let is_affine = kind != ZeroPoints::Floats && !self.is_indexed;
+        let formula = if is_affine { Formula::Affine } else { Formula::Biased };
+        if !is_affine {
+            // `code * scale - zero * scale`, with both products rounded.
+            zeros.iter_mut().zip(&*scales).for_each(|(zero, scale)| *zero = -(*zero * scale));
+        }
+        let groups = match companions.last().filter(|_| self.is_indexed) {
+            None => Vec::new(),
+            Some(index) => index.as_chunks().0.iter().map(|bytes| self.group(*bytes)).collect::<Result<_>>()?,
+        };
+        Ok(Operands { scales, zeros, rule: Arithmetic { formula, step: Step::F32 }, groups })
+    }
+
+    /// Decodes some columns of the tile, one after another.
     fn decode(
         &self,
+        (level, to): (Level, Rounded),
         codes: &[u8],
-        scales: &[f32],
-        zeros: &[f32],
-        is_affine: bool,
-        index: Option<&[u8]>,
-        values: &mut [f32],
+        operands: &Operands<'_>,
+        columns: Range<usize>,
+        strip: &mut [u8],
     ) -> Result<()> {
-        let Self { bits, block, n, rows, .. } = *self;
-        filled(codes.len(), self.column_bytes * n)?;
-        let groups = match index {
-            None => Vec::new(),
-            Some(index) => index.as_chunks().0.iter().map(|bytes| self.group(*bytes)).collect::<Result<Vec<_>>>()?,
+        let Operands { scales, zeros, rule, groups } = operands;
+        let map = std::array::from_fn(|code| code as f32);
+        let packing = match self.bits {
+            2 => Packed::Bits2,
+            4 => Packed::LowNibbles,
+            _ => Packed::Bytes,
         };
-        let mask = (1u32 << bits) - 1;
-        for first in (0..n).step_by(STRIP) {
-            let strip = first..n.min(first + STRIP);
-            for row in 0..rows {
-                let (byte, shift) = (row * bits / 8, row * bits % 8);
-                let group = groups.get(row).copied().unwrap_or(row / block);
-                let out = &mut values[row * n..][strip.clone()];
-                for (value, column) in out.iter_mut().zip(strip.clone()) {
-                    let code = (u32::from(codes[column * self.column_bytes + byte]) >> shift & mask) as f32;
-                    let place = column * self.scales + group;
-                    let (scale, zero) = (scales[place], zeros[place]);
-                    *value = match is_affine {
-                        true => (code - zero) * scale,
-                        false => code * scale + -(zero * scale),
-                    };
-                }
+        let run = |codes: &[u8], zeros: &[f32], scales: &[f32], block: usize, out: &mut [u8]| {
+            filled(ruled_blocks(level, *rule, packing, to, codes, &map, zeros, scales, block, out), out.len())
+        };
+        let column_values = self.column_bytes * 8 / self.bits;
+        if groups.is_empty() && column_values == self.rows {
+            // Neither codes nor scales have gaps between columns.
+            let (at, out) = (columns.start, &mut strip[..columns.len() * self.rows * to.bytes()]);
+            let (zeros, scales) = (&zeros[at * self.scales..], &scales[at * self.scales..]);
+            return run(&codes[at * self.column_bytes..], zeros, scales, self.block, out);
+        }
+        let mut gathered = vec![0.0; 2 * groups.len()];
+        for (column, out) in columns.zip(strip.chunks_exact_mut((self.rows * to.bytes()).max(1))) {
+            let codes = &codes[column * self.column_bytes..];
+            let (zeros, scales) = (&zeros[column * self.scales..], &scales[column * self.scales..]);
+            if groups.is_empty() {
+                run(codes, zeros, scales, self.block, out)?;
+                continue;
             }
+            let (zeros_of_rows, scales_of_rows) = gathered.split_at_mut(groups.len());
+            for ((zero, scale), group) in zeros_of_rows.iter_mut().zip(&mut *scales_of_rows).zip(groups) {
+                (*zero, *scale) = (zeros[*group], scales[*group]);
+            }
+            run(codes, zeros_of_rows, scales_of_rows, 1, out)?;
         }
         Ok(())
     }

@@ -17,9 +17,7 @@
 
 mod claim;
 mod columns;
-mod linear;
 mod names;
-mod number;
 mod operators;
 mod unpacked_part;
 mod weights;

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use super::columns::{Columns, Packing, Table, ZeroPoints};
-use super::linear::{Linear, Nested, Spread, Zeros};
-use super::number::Number;
 use super::operators::{Axis, Reading};
 use super::unpacked_part::UnpackedPart;
 use crate::catalog::{Catalog, Dtype, Operand, Operation, StoredTensor, TensorId};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::scheme::claim::TensorRole;
 use crate::scheme::coder::{PartOrigin, RestoredParts, TileDecoder};
+use crate::scheme::linear::{LinearDecoder, Nested, Number, Spread, Zeros};
 
 /// A weight before it is claimed.
 pub(super) struct Draft {
@@ -92,7 +91,7 @@ impl<'a> Graph<'a> {
         let (id, tensor) = self.needed(inner, 0, "scales")?;
         let (factor_id, factor) = self.needed(inner, 1, "scales of scales")?;
         let zero = self.optional(inner, 2, "zero points of scales")?;
-        let Some(number) = Number::of_codes(tensor.dtype).filter(|number| *number != Number::I32) else {
+        let Some(number) = code_number(tensor.dtype).filter(|number| *number != Number::I32) else {
             return refuse(format!("its scales {} are quantised in {}", quoted(&tensor.name), tensor.dtype));
         };
         let is_single = |tensor: &StoredTensor| tensor.elements() == 1;
@@ -169,7 +168,7 @@ impl<'a> Graph<'a> {
         zero: Option<(TensorId, &StoredTensor)>,
         layout: LinearLayout,
     ) -> Result<Draft> {
-        let Some(number) = Number::of_codes(codes.dtype) else {
+        let Some(number) = code_number(codes.dtype) else {
             return refuse(format!("codes of type {} are not known", codes.dtype));
         };
         if let Some((_, zero)) = zero {
@@ -186,7 +185,7 @@ impl<'a> Graph<'a> {
         let zeros = match zero {
             Some((zero, _)) if number.is_integer() => {
                 parts.push((zero, TensorRole::ZeroPoint));
-                Zeros::Stored
+                Zeros::Stored(number)
             }
             _ => Zeros::None,
         };
@@ -205,8 +204,8 @@ impl<'a> Graph<'a> {
             Spread::Blocks(block) => format!("blocks of {block}"),
         };
         let description = format!("{bits} bits, {how}");
-        let LinearLayout { outer, axis_size: axis, inner, spread, .. } = layout;
-        let decoder = Linear { codes: number, outer, axis, inner, spread, scales: scale, zeros, nested, description };
+        let LinearLayout { axis_size: axis, inner, spread, .. } = layout;
+        let decoder = LinearDecoder { codes: number, axis, inner, spread, scales: scale, zeros, nested, description };
         Ok(Draft {
             shape: codes.shape.clone(),
             parts,
@@ -270,15 +269,14 @@ impl<'a> Graph<'a> {
         }
         let mut parts = vec![(id, TensorRole::Quantized), (scales.id, TensorRole::Scale)];
         parts.extend(zero.map(|(zero, _)| (zero, TensorRole::ZeroPoint)));
-        let LinearLayout { outer, axis_size: axis, inner, spread, .. } = layout;
-        let zeros = if zero.is_some() { Zeros::Stored } else { Zeros::Constant(1 << (bits - 1)) };
+        let LinearLayout { axis_size: axis, inner, spread, .. } = layout;
+        let zeros = if zero.is_some() { Zeros::Stored(Number::U8) } else { Zeros::Constant(1 << (bits - 1)) };
         if scales.nested.is_some() {
             return refuse(format!("{} reads it with scales that are computed", operation.kind));
         }
         let description = format!("{bits} bits, blocks of {block}");
-        let linear = Linear {
+        let linear = LinearDecoder {
             codes: Number::U8,
-            outer,
             axis,
             inner,
             spread,
@@ -420,6 +418,12 @@ impl<'a> Graph<'a> {
     }
 }
 
+/// The type of codes: an integer that operations dequantise, or a small float.
+fn code_number(dtype: Dtype) -> Option<Number> {
+    let integer = Number::of_integers(dtype).filter(|number| !matches!(number, Number::U32 | Number::I64));
+    integer.or_else(|| Number::of_floats(dtype))
+}
+
 /// The type of a scale.
 fn scale_number(scale: &StoredTensor) -> Result<Number> {
     Number::of_scales(scale.dtype).ok_or_else(|| {
@@ -467,7 +471,6 @@ impl MatMulSize {
 struct LinearLayout {
     /// The axis of the scales, if there are several.
     axis: Option<usize>,
-    outer: u64,
     axis_size: u64,
     inner: u64,
     spread: Spread,
@@ -488,10 +491,10 @@ impl LinearLayout {
         let product = |dims: &[usize]| dims.iter().map(|dim| *dim as u64).product();
         if scales.elements() == 1 && block == 0 {
             let all = product(shape);
-            return Ok(Self { axis: None, outer: 1, axis_size: 1, inner: all, spread: Spread::Tensor });
+            return Ok(Self { axis: None, axis_size: 1, inner: all, spread: Spread::Tensor });
         }
         let place = place.ok_or_else(unfit)?;
-        let (outer, axis_size, inner) = (product(&shape[..place]), shape[place] as u64, product(&shape[place + 1..]));
+        let (axis_size, inner) = (shape[place] as u64, product(&shape[place + 1..]));
         let spread = match block {
             0 => {
                 // One dimension at most is not 1.
@@ -513,6 +516,6 @@ impl LinearLayout {
                 Spread::Blocks(block)
             }
         };
-        Ok(Self { axis: Some(place), outer, axis_size, inner, spread })
+        Ok(Self { axis: Some(place), axis_size, inner, spread })
     }
 }
