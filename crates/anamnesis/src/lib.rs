@@ -5,7 +5,7 @@
 //! [`ParseLimits`] allow.
 //!
 //! Everything begins with a [`Checkpoint`]: one file, a directory of shards, a model in a local store, bytes, a reader,
-//! or any implementation of [`PositionedRead`].
+//! any implementation of [`PositionedRead`], or the files of a [`Store`] under the path of its [`Mount`].
 //!
 //! | to | call |
 //! |---|---|
@@ -106,7 +106,9 @@ pub mod verify;
 pub use architecture::Architecture;
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subject, TargetDtype};
-pub use checkpoint::{Checkpoint, Component, Components, MemoryTensor, MemoryTensors, Origin};
+pub use checkpoint::{
+    Checkpoint, Component, Components, HubSpec, MemoryTensor, MemoryTensors, Origin, hub_cache, is_found,
+};
 pub use container::{Configuration, Format, OpenOptions};
 pub use convert::{
     Cast, Comparison, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions,
@@ -127,8 +129,8 @@ pub use inspect::{
     InspectSummary, ModelFacts, Overview, OverviewWarning, Parameters, SchemeSummary, StorageKind, TensorSummary,
     UnknownCache, WeightSummary, format_bytes,
 };
-pub use io::PositionedRead;
 pub use io::output::{Existing, free_bytes};
+pub use io::{Mount, PositionedRead, Store, StoreEntry};
 pub use limits::ParseLimits;
 pub use measure::{
     BadScales, DiffOptions, DiffOutcome, FiniteStats, HashDifference, HashForm, Histogram, ModelDiff, ModelHash,

@@ -1,11 +1,11 @@
 //! Sidecar files: the vocabulary, the model card and other small files in the directory of the weights.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::checkpoint::{MAX_CONFIG_BYTES, read_bounded};
 use crate::error::{AnamnesisError, Result};
+use crate::io::{entry, entry_names};
 use crate::limits::{Budget, ParseLimits};
 
 /// Longest file read whole, in bytes: six times the largest known vocabulary.
@@ -49,22 +49,13 @@ impl SidecarFiles for Directory {
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let folder = self.path.join(folder);
-        let at = |error| AnamnesisError::at_path(error, &folder);
-        let entries = match std::fs::read_dir(&folder) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Ok(Vec::new());
-            }
-            entries => entries.map_err(at)?,
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(at)?;
-            if names.len() == MAX_ENTRIES {
-                let message = format!("{} has more than {MAX_ENTRIES} entries", folder.display());
-                return Err(AnamnesisError::limit("MAX_ENTRIES", message));
-            }
-            // A name that is not UTF-8 is never read.
-            names.extend(entry.file_name().into_string().ok());
+        if !entry(&folder)?.is_some_and(|entry| entry.is_folder()) {
+            return Ok(Vec::new());
+        }
+        let mut names = entry_names(&folder)?;
+        if names.len() > MAX_ENTRIES {
+            let message = format!("{} has more than {MAX_ENTRIES} entries", folder.display());
+            return Err(AnamnesisError::limit("MAX_ENTRIES", message));
         }
         names.sort_unstable();
         Ok(names)

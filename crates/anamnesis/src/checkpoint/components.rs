@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::files::{is_file, metadata, read_sidecar};
-use super::locate::resolve;
+use super::files::{is_file, read_sidecar};
+use super::locate::{locate, resolve};
 use super::located::file_names;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::file_inside;
+use crate::io::{entry, existing_entry, file_inside};
 
 /// The file that lists the components.
 pub(crate) const MODEL_INDEX: &str = "model_index.json";
@@ -49,6 +49,7 @@ impl Components {
         let path = path.as_ref();
         let directory = match super::Origin::of(path) {
             super::Origin::Directory(_) | super::Origin::HubCache { .. } => resolve(path)?,
+            super::Origin::Remote { .. } if existing_entry(path)?.is_folder() => path.to_path_buf(),
             _ => return Ok(None),
         };
         if !is_file(&directory.join(MODEL_INDEX))? {
@@ -68,7 +69,7 @@ impl Components {
                 return Err(fail(&format!("{} is not the name of a folder", quoted(name))));
             }
             let path = file_inside(&directory, name).map_err(|error| error.within(MODEL_INDEX))?;
-            if !metadata(&path)?.is_some_and(|metadata| metadata.is_dir()) {
+            if !entry(&path)?.is_some_and(|entry| entry.is_folder()) {
                 return Err(fail(&format!("{} is not a folder", quoted(name))));
             }
             let has_weights = file_names(&path)?.iter().any(|name| is_weights(name));
@@ -99,6 +100,18 @@ impl Components {
     pub fn models(&self) -> impl Iterator<Item = &Component> {
         self.components.iter().filter(|component| component.has_weights)
     }
+}
+
+/// Whether a path, or a name in a local store, has the files of a model: those that its index names, or the folders of
+/// its components. Nothing is read from them.
+///
+/// ```
+/// assert!(!anamnesis::is_found("no/such/model"));
+/// ```
+#[must_use]
+pub fn is_found(path: impl AsRef<Path>) -> bool {
+    let path = path.as_ref();
+    locate(path).is_ok() || resolve(path).is_ok_and(|place| is_file(&place.join(MODEL_INDEX)).unwrap_or(false))
 }
 
 /// Whether a file of this name has weights that are read.

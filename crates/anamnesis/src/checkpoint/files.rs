@@ -1,9 +1,10 @@
 //! Reading small files of a checkpoint within limits.
 
-use std::io::{Error, ErrorKind, Read};
+use std::io::{Error, ErrorKind};
 use std::path::Path;
 
 use crate::error::{AnamnesisError, Result};
+use crate::io::{entry, open_file};
 use crate::limits::Budget;
 
 /// Maximum size of a configuration or another small file.
@@ -34,16 +35,7 @@ pub(crate) fn read_existing(path: &Path, max_bytes: u64, budget: Option<&mut Bud
 /// Whether a regular file of this name exists, following links. A path that cannot be inspected is an error, since a
 /// file there could change the meaning of the checkpoint.
 pub(crate) fn is_file(path: &Path) -> Result<bool> {
-    Ok(metadata(path)?.is_some_and(|metadata| metadata.is_file()))
-}
-
-/// The file system's metadata of a path; `None` if it does not exist.
-pub(crate) fn metadata(path: &Path) -> Result<Option<std::fs::Metadata>> {
-    match std::fs::metadata(path) {
-        Ok(metadata) => Ok(Some(metadata)),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(AnamnesisError::at_path(error, path)),
-    }
+    Ok(entry(path)?.is_some_and(|entry| entry.is_file()))
 }
 
 /// Refuses JSON with too many values before parsing it: a parsed value takes far more memory than its two bytes of
@@ -61,33 +53,32 @@ pub(crate) fn check_json_values(text: &[u8], most: usize, what: &str) -> Result<
 /// content that matters; so is one that is too large.
 pub(crate) fn read_bounded(path: &Path, max_bytes: u64, budget: Option<&mut Budget>) -> Result<Option<Vec<u8>>> {
     let at = |error| AnamnesisError::at_path(error, path);
-    let found = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Ok(link) if link.is_symlink() => std::fs::metadata(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Error::new(ErrorKind::NotFound, "a link to a file that is not there"),
-            _ => error,
-        }),
-        found => found,
+    let entry = match entry(path)? {
+        Some(entry) => entry,
+        None if std::fs::symlink_metadata(path).is_ok_and(|link| link.is_symlink()) => {
+            return Err(at(Error::new(ErrorKind::NotFound, "a link to a file that is not there")));
+        }
+        None => return Ok(None),
     };
-    let metadata = found.map_err(at)?;
     // Checked before opening: opening a named pipe would block until a writer appears.
-    if !metadata.is_file() {
-        let (kind, what) = match metadata.is_dir() {
+    if !entry.is_file() {
+        let (kind, what) = match entry.is_folder() {
             true => (ErrorKind::IsADirectory, "a directory, a file is needed"),
             false => (ErrorKind::InvalidInput, "not a regular file"),
         };
         return Err(at(Error::new(kind, what)));
     }
     let what = path.file_name().unwrap_or_default().to_string_lossy();
-    if metadata.len() > max_bytes {
-        let message = format!("{what} takes {} bytes, {max_bytes} are allowed", metadata.len());
+    if entry.bytes > max_bytes {
+        let message = format!("{what} takes {} bytes, {max_bytes} are allowed", entry.bytes);
         return Err(AnamnesisError::limit("MAX_CONFIG_BYTES", message));
     }
     if let Some(budget) = budget {
-        budget.buffer(metadata.len(), &what)?;
+        budget.buffer(entry.bytes, &what)?;
     }
-    let mut text = Vec::new();
-    std::fs::File::open(path).and_then(|file| file.take(max_bytes).read_to_end(&mut text)).map_err(at)?;
+    let source = open_file(path)?;
+    let mut text = vec![0; source.len().min(max_bytes) as usize];
+    source.read_at(0, &mut text)?;
     if what.ends_with(".json") && max_bytes <= MAX_CONFIG_BYTES {
         check_json_values(&text, MAX_JSON_VALUES, &what)?;
     }

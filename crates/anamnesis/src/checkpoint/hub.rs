@@ -3,6 +3,7 @@
 //! ```text
 //! hf:org/name            the snapshot that the branch `main` was when it was downloaded
 //! hf:org/name@revision   a branch or tag, a commit, or at least seven digits of one
+//! hf:org/name/file       a file or folder of either, hf:org/name@revision/file
 //!
 //! ROOT/models--org--name/refs/main             the commit's hash, as text
 //! ROOT/models--org--name/snapshots/HASH/...    the files of that commit
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::files;
 use crate::error::{AnamnesisError, Request, Result, quoted};
+use crate::io::entry;
 
 /// The prefix of cached model names.
 pub(super) const SCHEME: &str = "hf:";
@@ -24,22 +26,44 @@ const MIN_PREFIX_DIGITS: usize = 7;
 const HASH_DIGITS: [usize; 2] = [40, 64];
 /// Maximum length of a name or revision, in bytes.
 const MAX_PART_BYTES: usize = 255;
+/// Maximum length of a file's name with its folders, in bytes.
+const MAX_FILE_BYTES: usize = 1024;
 
-/// The directory of a model in the local cache.
+/// The directory or file of a model in the local cache.
 ///
 /// # Errors
-/// `Request` if `spec` is not of the form `hf:org/name@revision`, `Io` if the model is not in the cache.
+/// `Request` if `spec` is not of the form `hf:org/name@revision/file`, `Io` if the model is not in the cache.
 pub(crate) fn resolve_hub(spec: &str) -> Result<PathBuf> {
-    let spec = Spec::parse(spec)?;
-    let root = cache_root(&|key| std::env::var_os(key), std::env::home_dir()).ok_or_else(|| {
+    let root = hub_cache().ok_or_else(|| {
         let text =
             "the Hugging Face cache cannot be located: neither HF_HUB_CACHE nor HF_HOME nor a home directory is set";
         AnamnesisError::Io(Error::new(ErrorKind::NotFound, text))
     })?;
-    spec.find_in(&root)
+    find_in(&root, spec)
 }
 
-/// The cache directory, by the rules of `huggingface_hub`.
+/// The directory of the local Hugging Face cache, by the rules of `huggingface_hub`; `None` if neither a variable nor a
+/// home directory determines it.
+#[must_use]
+pub fn hub_cache() -> Option<PathBuf> {
+    cache_root(&|key| std::env::var_os(key), std::env::home_dir())
+}
+
+/// Finds a model in a cache. Names of branches may have slashes, so the longest revision that exists is used.
+fn find_in(root: &Path, spec: &str) -> Result<PathBuf> {
+    let spec = HubSpec::parse(spec)?;
+    let parts: Vec<&str> = spec.file.split('/').filter(|part| !part.is_empty()).collect();
+    for count in (1..=parts.len()).rev().filter(|_| spec.is_revision_given) {
+        let (more, file) = parts.split_at(count);
+        let revision = format!("{}/{}", spec.revision, more.join("/"));
+        let longer = HubSpec { revision, file: file.join("/"), ..spec.clone() };
+        if let Ok(found) = longer.find_in(root) {
+            return Ok(found);
+        }
+    }
+    spec.find_in(root)
+}
+
 fn cache_root(variable: &dyn Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     let path = |key: &str| {
         let value = PathBuf::from(variable(key).filter(|value| !value.is_empty())?);
@@ -55,34 +79,68 @@ fn cache_root(variable: &dyn Fn(&str) -> Option<OsString>, home: Option<PathBuf>
         .or_else(|| Some(home.as_ref()?.join(".cache").join("huggingface").join("hub")))
 }
 
-/// A model and a revision of it.
-#[derive(Debug, PartialEq, Eq)]
-struct Spec<'a> {
+/// The name of a model of the Hugging Face Hub, a revision of it, and a file or folder in it.
+///
+/// ```
+/// use anamnesis::HubSpec;
+/// let spec = HubSpec::parse("hf:org/name@v1.0/sub/model.gguf")?;
+/// assert_eq!((&*spec.model, &*spec.revision, &*spec.file), ("org/name", "v1.0", "sub/model.gguf"));
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HubSpec {
     /// `org/name`, or `name` alone.
-    model: &'a str,
-    revision: &'a str,
+    pub model: String,
+    /// A branch, tag or commit; `main` by default. A branch whose name has slashes is written with `%2F`.
+    pub revision: String,
+    /// Whether the revision is in the text.
+    pub is_revision_given: bool,
+    /// The file or folder; empty for the whole model.
+    pub file: String,
 }
 
-impl<'a> Spec<'a> {
-    fn parse(spec: &'a str) -> Result<Self> {
+impl HubSpec {
+    /// Parses `hf:org/name@revision/file`, whose revision and file are optional.
+    ///
+    /// # Errors
+    /// `Request` if the text has another form, or a part of it would lead to another place.
+    pub fn parse(spec: &str) -> Result<Self> {
         let malformed = |why: &str| {
             let expected = "hf:org/name or hf:org/name@revision is expected";
             Request::Malformed { what: "model name", text: spec.to_owned(), why: format!("{why}, {expected}") }
         };
         let rest = spec.strip_prefix(SCHEME).ok_or_else(|| malformed("does not start with hf:"))?;
-        let (model, revision) = rest.split_once('@').unwrap_or((rest, DEFAULT_REVISION));
-        if model.split('/').count() > 2 || !model.split('/').all(is_repository_part) {
+        let (name, given) = rest.split_once('@').map_or((rest, None), |(name, given)| (name, Some(given)));
+        let cut = |text: &str, parts: usize| {
+            let end = text.match_indices('/').nth(parts - 1).map_or(text.len(), |(at, _)| at);
+            (text[..end].to_owned(), text[end..].strip_prefix('/').map(str::to_owned))
+        };
+        let (model, file) = cut(name, 2);
+        let (revision, file) = match given {
+            None => (DEFAULT_REVISION.to_owned(), file),
+            Some(_) if file.is_some() => return Err(malformed("does not name a model").into()),
+            // Pull requests and converted files have revisions of three parts: refs/pr/1.
+            Some(given) => cut(given, if given.starts_with("refs/") { 3 } else { 1 }),
+        };
+        let revision = revision.replace("%2F", "/").replace("%2f", "/");
+        if !model.split('/').all(is_repository_part) {
             return Err(malformed("does not name a model").into());
         }
         if revision.len() > MAX_PART_BYTES || !revision.split('/').all(is_revision_part) {
             return Err(malformed("does not name a revision").into());
         }
-        Ok(Self { model, revision })
+        // A trailing slash marks a folder.
+        let file = file.map_or_else(String::new, |file| file.strip_suffix('/').unwrap_or(&file).to_owned());
+        if !file.is_empty() && (file.len() > MAX_FILE_BYTES || !file.split('/').all(is_file_part)) {
+            return Err(malformed("does not name a file").into());
+        }
+        Ok(Self { model, revision, is_revision_given: given.is_some(), file })
     }
 
     fn find_in(&self, root: &Path) -> Result<PathBuf> {
         let repository = root.join(format!("models--{}", self.model.replace('/', "--")));
-        if !files::metadata(&repository)?.is_some_and(|metadata| metadata.is_dir()) {
+        if !entry(&repository)?.is_some_and(|entry| entry.is_folder()) {
             return Err(self.missing(&repository, "this model is not in the local Hugging Face cache"));
         }
         let snapshots = repository.join("snapshots");
@@ -91,6 +149,13 @@ impl<'a> Spec<'a> {
             None => self.commit_by_digits(&snapshots)?,
         };
         let snapshot = snapshots.join(commit);
+        if !self.file.is_empty() {
+            let file = snapshot.join(&self.file);
+            return match entry(&file)? {
+                Some(_) => Ok(file),
+                None => Err(self.missing(&file, "this file is not in the local Hugging Face cache")),
+            };
+        }
         let entries = match std::fs::read_dir(&snapshot) {
             Ok(entries) => entries,
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -110,7 +175,7 @@ impl<'a> Spec<'a> {
 
     /// The commit of a branch or tag; `None` if it does not exist.
     fn commit_of_ref(&self, refs: &Path) -> Result<Option<String>> {
-        let path = refs.join(self.revision);
+        let path = refs.join(&self.revision);
         if !files::is_file(&path)? {
             return Ok(None);
         }
@@ -143,15 +208,16 @@ impl<'a> Spec<'a> {
         match commits.next() {
             None => Ok(commit),
             Some(other) => {
-                let why = format!("of {} is ambiguous: {commit} and {other} both start with it", quoted(self.model));
-                Err(Request::Malformed { what: "revision", text: self.revision.to_owned(), why }.into())
+                let why = format!("of {} is ambiguous: {commit} and {other} both start with it", quoted(&self.model));
+                Err(Request::Malformed { what: "revision", text: self.revision.clone(), why }.into())
             }
         }
     }
 
     fn missing(&self, looked_for: &Path, what: &str) -> AnamnesisError {
-        let Self { model, revision } = self;
-        let option = if *revision == DEFAULT_REVISION { String::new() } else { format!(" --revision {revision}") };
+        let Self { model, revision, file, .. } = self;
+        let model = if file.is_empty() { model.clone() } else { format!("{model} {file}") };
+        let option = if revision == DEFAULT_REVISION { String::new() } else { format!(" --revision {revision}") };
         let hint =
             format!("download it with `hf download {model}{option}` (or `huggingface-cli download {model}{option}`)");
         AnamnesisError::at_path(Error::new(ErrorKind::NotFound, format!("{what}; {hint}")), looked_for)
@@ -174,6 +240,12 @@ fn is_repository_part(part: &str) -> bool {
 fn is_revision_part(part: &str) -> bool {
     let refused = |c: char| c.is_control() || c.is_whitespace() || "\\:*?\"<>|~^[".contains(c);
     !part.is_empty() && !part.starts_with(['.', '-']) && !part.contains("..") && !part.contains(refused)
+}
+
+/// A component of a file's name, which stays inside the repository.
+fn is_file_part(part: &str) -> bool {
+    let refused = |c: char| c.is_control() || "\\:*?\"<>|".contains(c);
+    !matches!(part, "" | "." | "..") && !part.contains(refused)
 }
 
 fn is_hexadecimal(text: &str) -> bool {
@@ -207,7 +279,7 @@ mod tests {
     }
 
     fn find(root: &Path, spec: &str) -> Result<String> {
-        let found = Spec::parse(spec)?.find_in(root)?;
+        let found = find_in(root, spec)?;
         assert_eq!(found.parent().unwrap().file_name().unwrap(), "snapshots");
         Ok(found.file_name().unwrap().to_str().unwrap().to_owned())
     }
@@ -228,6 +300,17 @@ mod tests {
         assert_eq!(find(root.path(), &format!("hf:org/name@{SECOND}")).unwrap(), SECOND);
         assert_eq!(find(root.path(), "hf:org/name@01234567").unwrap(), FIRST);
         assert_eq!(find(root.path(), "hf:org/name@0123456A").unwrap(), SECOND);
+    }
+
+    #[test]
+    fn a_file_of_a_model_is_found_at_any_revision() {
+        let root = cache();
+        for spec in ["hf:org/name/config.json", "hf:org/name@v/2/config.json", "hf:org/name@v%2F2/config.json"] {
+            assert_eq!(find_in(root.path(), spec).unwrap().file_name().unwrap(), "config.json", "{spec}");
+        }
+        assert!(not_found(root.path(), "hf:org/name/x.gguf").contains("`hf download org/name x.gguf`"));
+        let spec = HubSpec::parse("hf:org/name@refs/pr/7/a/b.gguf").unwrap();
+        assert_eq!((&*spec.revision, &*spec.file), ("refs/pr/7", "a/b.gguf"));
     }
 
     #[test]
@@ -289,7 +372,11 @@ mod tests {
             "hf:",
             "hf:/name",
             "hf:org/",
-            "hf:a/b/c",
+            "hf:a/b//c",
+            "hf:a/b/../c",
+            "hf:a/b/c@main",
+            "hf:a/b/c\u{1b}",
+            "hf:a/b@main/..",
             "hf:..",
             "hf:../name",
             "hf:org/..",
@@ -309,10 +396,10 @@ mod tests {
             "hf:org/name@a\0",
             "hf:org/name@--option",
         ] {
-            assert!(matches!(Spec::parse(spec), Err(AnamnesisError::Request(_))), "{spec:?}");
+            assert!(matches!(HubSpec::parse(spec), Err(AnamnesisError::Request(_))), "{spec:?}");
         }
         let long = format!("hf:org/{}", "x".repeat(5000));
-        assert!(Spec::parse(&long).is_err());
+        assert!(HubSpec::parse(&long).is_err());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::names::{
 use super::{Origin, distributed, files, hub, keras, ollama, tensorflow, torch};
 use crate::container::{Format, unread_directory};
 use crate::error::{AnamnesisError, Result};
-use crate::io::file_inside;
+use crate::io::{announce, entry_names, existing_entry, file_inside, is_mounted};
 
 /// Whether `path` is the name of a model in a local store and not a file system path.
 pub(crate) fn is_in_store(path: &Path) -> bool {
@@ -21,7 +21,7 @@ pub(crate) fn is_in_store(path: &Path) -> bool {
 
 /// The file or directory of a path or of a model name in a local store.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
-    match path.to_str() {
+    match path.to_str().filter(|_| !is_mounted(path)) {
         Some(spec) if spec.starts_with("hf:") => hub::resolve_hub(spec),
         Some(spec) if spec.starts_with(ollama::SCHEME) => ollama::resolve(spec),
         _ => Ok(path.to_path_buf()),
@@ -32,15 +32,14 @@ pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
 /// local Ollama store.
 pub(super) fn locate(path: &Path) -> Result<Located> {
     match Origin::of(path) {
-        Origin::HubCache { spec } => return directory(&hub::resolve_hub(&spec)?),
+        Origin::HubCache { spec } => return locate(&hub::resolve_hub(&spec)?),
         Origin::Ollama { spec } => return Ok(Located::File(ollama::resolve(&spec)?)),
         _ => {}
     }
     if let Some(index) = tensorflow::index_of(path)? {
         return Ok(Located::File(index));
     }
-    let metadata = std::fs::metadata(path).map_err(|error| AnamnesisError::at_path(error, path))?;
-    if metadata.is_dir() {
+    if existing_entry(path)?.is_folder() {
         return directory(path);
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -86,6 +85,7 @@ fn from_index(directory: &Path, name: &str) -> Result<Located> {
     let text = files::read_index(&directory.join(name))?;
     let index = Index::parse(&text, name)?;
     let files = index.files();
+    announce(directory, &files);
     for file in &files {
         file_inside(directory, file)?;
     }
@@ -181,5 +181,7 @@ pub(super) fn unrelated_gguf_count(set: &Set) -> usize {
     if set.files.iter().any(|name| is_named_as(name, Format::Gguf)) {
         return 0;
     }
-    file_names(&set.directory).map_or(0, |names| names.iter().filter(|name| is_named_as(name, Format::Gguf)).count())
+    let is_file = |name: &String| files::is_file(&set.directory.join(name)).unwrap_or(false);
+    let names = entry_names(&set.directory).unwrap_or_default();
+    names.iter().filter(|name| is_named_as(name, Format::Gguf) && is_file(name)).count()
 }

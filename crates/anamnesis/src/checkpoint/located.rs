@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::files;
 use super::index::Index;
 use super::names::is_distributed_shard;
-use crate::error::{AnamnesisError, Result};
+use crate::error::Result;
+use crate::io::entry_names;
 
 /// The files of an input.
 #[derive(Debug)]
@@ -34,15 +35,10 @@ impl Set {
 
 /// The names of the regular files in a directory, sorted.
 pub(super) fn file_names(directory: &Path) -> Result<Vec<String>> {
-    let at = |error| AnamnesisError::at_path(error, directory);
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(at)? {
-        let entry = entry.map_err(at)?;
-        // No checkpoint file has a name that is not UTF-8.
-        if let Some(name) = entry.file_name().to_str()
-            && files::is_file(&entry.path())?
-        {
-            names.push(name.to_owned());
+    for name in entry_names(directory)? {
+        if files::is_file(&directory.join(&name))? {
+            names.push(name);
         }
     }
     names.sort_unstable();

@@ -32,7 +32,8 @@ use crate::catalog::{Catalog, Extent, Facts, Note, Rounding, StoredTensor};
 use crate::container::{self, Format, OpenOptions, Opened};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::{
-    BytesSource, FilePool, FileSource, MAX_OPEN_FILES, PositionedRead, PositionedSource, ReaderSource, Source,
+    BytesSource, FilePool, MAX_OPEN_FILES, PositionedRead, PositionedSource, ReaderSource, Source, entry, open_file,
+    open_file_in,
 };
 use crate::limits::{Budget, ParseLimits};
 use crate::quant_config::{DOCUMENTS, Markers, QuantConfig};
@@ -43,10 +44,11 @@ use located::{Located, Set, file_names};
 use sidecars::Sidecars;
 
 pub(crate) use components::MODEL_INDEX;
-pub use components::{Component, Components};
+pub use components::{Component, Components, is_found};
 pub(crate) use files::{
-    MAX_CONFIG_BYTES, MAX_JSON_VALUES, check_json_values, is_file, metadata, read_bounded, read_existing, read_sidecar,
+    MAX_CONFIG_BYTES, MAX_JSON_VALUES, check_json_values, is_file, read_bounded, read_existing, read_sidecar,
 };
+pub use hub::{HubSpec, hub_cache};
 pub(crate) use locate::{is_in_store, resolve};
 pub(crate) use markers::ENTRY as MARKERS;
 pub use memory_tensors::{MemoryTensor, MemoryTensors};
@@ -439,7 +441,7 @@ impl Checkpoint {
     pub(crate) fn damage(&self) -> Result<Vec<String>> {
         let mut damage = Vec::new();
         for path in &self.paths {
-            damage.extend(self.damage_of(&FileSource::open(path)?)?);
+            damage.extend(self.damage_of(&*open_file(path)?)?);
         }
         Ok(damage)
     }
@@ -570,12 +572,12 @@ fn read_file(
     options: &OpenOptions,
     budget: &mut Budget,
 ) -> Result<(u64, Format, Opened)> {
-    let source = FileSource::open_in(pool, path)?;
+    let source = open_file_in(pool, path)?;
     let own_bytes = source.len();
     known::refuse(path, options)
-        .and_then(|()| container::open(Box::new(source), file, options, budget))
+        .and_then(|()| container::open(source, file, options, budget))
         .map(|(format, opened)| {
-            let more = opened.catalog.more_files.iter().filter_map(|path| Some(std::fs::metadata(path).ok()?.len()));
+            let more = opened.catalog.more_files.iter().filter_map(|path| Some(entry(path).ok()??.bytes));
             (own_bytes.saturating_add(more.sum()), format, opened)
         })
         .map_err(|error| known::explain(error, path).in_file(path))

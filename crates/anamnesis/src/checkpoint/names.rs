@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::file_inside;
+use crate::io::{announce, file_inside};
 
 /// The name of distributed checkpoints in messages.
 pub(super) const DISTRIBUTED: &str = "PyTorch distributed checkpoint";
@@ -60,12 +60,12 @@ impl<'a> Numbered<'a> {
     pub(super) fn all(&self, directory: &Path) -> Result<Vec<String>> {
         let Self { base, count, end } = self;
         let names = (1..=*count).map(|number| format!("{base}-{number:05}-of-{count:05}.{end}"));
-        names
-            .map(|name| {
-                file_inside(directory, &name)?;
-                Ok(name)
-            })
-            .collect()
+        let names: Vec<String> = names.collect();
+        announce(directory, &names);
+        for name in &names {
+            file_inside(directory, name)?;
+        }
+        Ok(names)
     }
 }
 

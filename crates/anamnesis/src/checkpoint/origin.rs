@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::names::Numbered;
 use super::{hub, ollama};
+use crate::container::Format;
+use crate::io::is_mounted;
 
 /// The origin of a checkpoint.
 ///
@@ -31,6 +33,11 @@ pub enum Origin {
         /// The name as given: `ollama:name:tag`.
         spec: String,
     },
+    /// A file or folder of a mounted [`Store`](crate::Store).
+    Remote {
+        /// Its path: `https://host/model.gguf`.
+        address: String,
+    },
     /// Bytes in memory.
     Bytes,
     /// A reader.
@@ -42,6 +49,7 @@ impl Origin {
     #[must_use]
     pub fn of(path: &Path) -> Self {
         match path.to_str() {
+            Some(address) if is_mounted(path) => Self::Remote { address: address.to_owned() },
             Some(spec) if spec.starts_with(hub::SCHEME) => Self::HubCache { spec: spec.to_owned() },
             Some(spec) if spec.starts_with(ollama::SCHEME) => Self::Ollama { spec: spec.to_owned() },
             _ if path.is_dir() => Self::Directory(path.to_path_buf()),
@@ -49,10 +57,10 @@ impl Origin {
         }
     }
 
-    /// Whether it is a model in a local store, next to whose files no output should be written.
+    /// Whether it is a model in a store, local or mounted, next to whose files no output should be written.
     #[must_use]
     pub const fn is_store(&self) -> bool {
-        matches!(self, Self::HubCache { .. } | Self::Ollama { .. })
+        matches!(self, Self::HubCache { .. } | Self::Ollama { .. } | Self::Remote { .. })
     }
 
     /// The name of the model, without organisation, revision, file extension and shard number. `None`
@@ -70,9 +78,17 @@ impl Origin {
                 Some(name) => Some(name.to_os_string()),
                 None => Some(std::fs::canonicalize(path).ok()?.file_name()?.to_os_string()),
             },
-            Self::HubCache { spec } => {
-                let model = spec.strip_prefix(hub::SCHEME)?.split('@').next()?;
-                model.rsplit('/').next().map(OsString::from)
+            Self::HubCache { spec } => name_of_hub_model(spec),
+            Self::Remote { address } => {
+                let file = Path::new(address);
+                let is_weights = file.extension().and_then(|ending| ending.to_str()).is_some_and(is_weights_extension);
+                match address.starts_with(hub::SCHEME) {
+                    _ if is_weights => Self::File(file.to_path_buf()).model_name(),
+                    true => name_of_hub_model(address),
+                    // An index is named by its folder.
+                    false if address.ends_with(".json") => Some(file.parent()?.file_name()?.to_os_string()),
+                    false => Some(file.file_name()?.to_os_string()),
+                }
             }
             Self::Ollama { spec } => {
                 let model = spec.strip_prefix(ollama::SCHEME)?.rsplit('/').next()?;
@@ -85,6 +101,18 @@ impl Origin {
             Self::Bytes | Self::Reader => None,
         }
     }
+}
+
+/// The name in `hf:org/name@revision/file`.
+fn name_of_hub_model(spec: &str) -> Option<OsString> {
+    let model = spec.strip_prefix(hub::SCHEME)?.split('@').next()?;
+    let mut parts = model.split('/');
+    let first = parts.next()?;
+    Some(parts.next().unwrap_or(first).into())
+}
+
+fn is_weights_extension(extension: &str) -> bool {
+    Format::all().any(|format| format.extensions().contains(&extension))
 }
 
 #[cfg(test)]

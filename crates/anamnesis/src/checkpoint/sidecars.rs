@@ -9,6 +9,7 @@ use super::names::{INDEX_FILE, Numbered, TORCH_INDEX_FILE};
 use crate::catalog::Catalog;
 use crate::container::{Configuration, OpenOptions};
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::announce;
 use crate::limits::Budget;
 use crate::quant_config::{DOCUMENTS, GptqFormat, MODULE_TABLE, Markers, QuantConfig};
 
@@ -77,7 +78,9 @@ impl Sidecars {
     fn in_directory(directory: &Path, options: &OpenOptions, budget: &mut Budget) -> Result<Self> {
         let mut documents = Vec::new();
         let mut unreadable = Vec::new();
-        for name in DOCUMENTS.into_iter().chain([MODULE_TABLE]) {
+        let names = DOCUMENTS.into_iter().chain([MODULE_TABLE]);
+        announce(directory, &names.clone().map(str::to_owned).collect::<Vec<_>>());
+        for name in names {
             match read_bounded(&directory.join(name), MAX_CONFIG_BYTES, Some(&mut *budget)) {
                 Ok(text) => documents.extend(text.map(|text| (name, text))),
                 Err(error @ AnamnesisError::Io(_)) => unreadable.push(error),

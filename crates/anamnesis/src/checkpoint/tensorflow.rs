@@ -6,6 +6,7 @@ use super::files;
 use super::names::{is_named_as, several_models};
 use crate::container::Format;
 use crate::error::Result;
+use crate::io::entry;
 
 /// The suffix of an index.
 const INDEX_END: &str = ".index";
@@ -18,7 +19,7 @@ pub(super) fn index_of(path: &Path) -> Result<Option<PathBuf>> {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(None) };
     let prefix = match data_prefix(name) {
         Some(prefix) => prefix,
-        None if files::metadata(path)?.is_none() => name,
+        None if entry(path)?.is_none() => name,
         None => return Ok(None),
     };
     let index = path.with_file_name(format!("{prefix}{INDEX_END}"));

@@ -9,7 +9,7 @@ use super::options::OpenOptions;
 use super::registry::{ALL, of};
 use super::unread::{by_content, by_extension};
 use crate::error::{FileKind, Result};
-use crate::io::{FileSource, ReadAt, Source};
+use crate::io::{ReadAt, Source, open_file};
 use crate::limits::{Budget, ParseLimits};
 
 /// The format of a file, from its first bytes and its name.
@@ -23,7 +23,7 @@ use crate::limits::{Budget, ParseLimits};
 /// # Errors
 /// `Io` if the file cannot be read, `NotAModel` if it is empty, text, or compressed as a whole.
 pub fn detect_format(path: &Path) -> Result<Format> {
-    let source = FileSource::open(path)?;
+    let source = open_file(path)?;
     detect(&source.head()?, &extension_of(Some(path))).map_err(|error| error.in_file(path))
 }
 

@@ -333,7 +333,7 @@ impl AnamnesisError {
     #[cold]
     #[inline(never)]
     pub(crate) fn at_path(error: std::io::Error, path: &Path) -> Self {
-        Self::Io(at_path::new(&error, path))
+        Self::Io(at_path::new(error, path))
     }
 
     /// The path of an [`Io`](Self::Io) error, if known.

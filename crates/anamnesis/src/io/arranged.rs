@@ -120,6 +120,14 @@ impl Source for ArrangedSource {
         }
     }
 
+    fn announce(&self, ranges: &[Range<u64>]) {
+        let stored = |range: &Range<u64>| match self.is_inner(range) {
+            true => Some(range.clone()),
+            false => self.stored_range(range).map(|(range, ..)| range),
+        };
+        self.inner.announce(&ranges.iter().filter_map(stored).collect::<Vec<_>>());
+    }
+
     fn path(&self) -> Option<&Path> {
         self.inner.path()
     }

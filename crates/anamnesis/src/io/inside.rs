@@ -12,6 +12,7 @@
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use super::place::{entry, is_mounted};
 use crate::error::{AnamnesisError, Result, quoted};
 
 /// The path of the file that an index in `directory` refers to as `name`.
@@ -36,14 +37,19 @@ pub(crate) fn file_named_by(namer: &str, directory: &Path, name: &str, links: Li
     if let Some(why) = spelling_fault(name) {
         return Err(AnamnesisError::parse(format!("{namer} names the file {}, which {why}", quoted(name))));
     }
+    if is_mounted(directory) {
+        // A store has no links.
+        let path = directory.join(name);
+        return match entry(&path)? {
+            Some(_) => Ok(path),
+            None => Err(not_there(namer, &path)),
+        };
+    }
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let path = directory.join(name);
     let home = directory.canonicalize().map_err(|error| AnamnesisError::at_path(error, directory))?;
     let place = path.canonicalize().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => AnamnesisError::at_path(
-            Error::new(ErrorKind::NotFound, format!("no such file, though named by {namer}")),
-            &path,
-        ),
+        ErrorKind::NotFound => not_there(namer, &path),
         _ => AnamnesisError::at_path(error, &path),
     })?;
     let is_blob = blobs_of(&home).is_some_and(|blobs| place.starts_with(blobs));
@@ -55,6 +61,12 @@ pub(crate) fn file_named_by(namer: &str, directory: &Path, name: &str, links: Li
     }
     let (name, home) = (quoted(name), quoted(&home.to_string_lossy()));
     Err(AnamnesisError::parse(format!("the file {name} named by {namer} is a link that leaves its directory {home}")))
+}
+
+/// The error for a missing file that another one names.
+fn not_there(namer: &str, path: &Path) -> AnamnesisError {
+    let why = format!("no such file, though named by {namer}");
+    AnamnesisError::at_path(Error::new(ErrorKind::NotFound, why), path)
 }
 
 /// Why the spelling of a file name is refused. The rules are those of all operating systems combined, so that a

@@ -73,6 +73,16 @@ impl Source for JoinedSource {
         }
     }
 
+    fn announce(&self, ranges: &[Range<u64>]) {
+        let mut of_parts = vec![Vec::new(); self.parts.len()];
+        for (index, _, range) in ranges.iter().filter_map(|range| self.part(range)) {
+            of_parts[index].push(range);
+        }
+        for ((_, source), ranges) in self.parts.iter().zip(of_parts).filter(|(_, ranges)| !ranges.is_empty()) {
+            source.announce(&ranges);
+        }
+    }
+
     fn path(&self) -> Option<&Path> {
         self.parts.first()?.1.path()
     }

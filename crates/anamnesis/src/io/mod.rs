@@ -7,11 +7,13 @@ mod inside;
 mod joined;
 mod memory;
 pub(crate) mod output;
+mod place;
 mod pool;
 mod positioned;
 mod read_at;
 mod sliced;
 mod source;
+mod store;
 pub(crate) mod temporary;
 pub(crate) mod transaction;
 
@@ -22,9 +24,13 @@ pub(crate) use inside::{Links, file_inside, file_named_by};
 pub(crate) use joined::JoinedSource;
 pub(crate) use memory::{AlignedBuffer, try_zeroed, with_capacity, zeroed};
 pub(crate) use output::write_all_at;
+pub(crate) use place::{
+    announce, entry, entry_names, entry_paths, existing_entry, is_mounted, is_unlinked_folder, open_file, open_file_in,
+};
 pub(crate) use pool::{FilePool, MAX_OPEN_FILES, read_exact_at};
 pub use positioned::PositionedRead;
 pub(crate) use positioned::PositionedSource;
 pub(crate) use read_at::{LocalReader, ReadAt};
 pub(crate) use sliced::SlicedSource;
 pub(crate) use source::{BytesSource, ReaderSource, Source, read_all};
+pub use store::{Mount, Store, StoreEntry};

@@ -30,6 +30,12 @@ pub trait PositionedRead: Send + Sync {
     /// Any error of the storage.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<()>;
 
+    /// Announces byte ranges that are read next, in about this order, once or more often. Storage with slow requests
+    /// may fetch them ahead.
+    fn announce(&self, ranges: &[Range<u64>]) {
+        let _ = ranges;
+    }
+
     /// Fills `buffer` with rows of `row_bytes` bytes, which start every `stride` bytes from `offset`. The default
     /// reads them one by one; if requests are more expensive than bytes, read the gaps too.
     ///
@@ -73,6 +79,10 @@ impl<R: PositionedRead + ?Sized> PositionedRead for std::sync::Arc<R> {
         (**self).read_exact_at(buffer, offset)
     }
 
+    fn announce(&self, ranges: &[Range<u64>]) {
+        (**self).announce(ranges);
+    }
+
     fn read_rows(&self, buffer: &mut [u8], offset: u64, row_bytes: usize, stride: u64) -> std::io::Result<()> {
         (**self).read_rows(buffer, offset, row_bytes, stride)
     }
@@ -87,7 +97,12 @@ pub(crate) struct PositionedSource<R> {
 impl<R: PositionedRead> PositionedSource<R> {
     pub(crate) fn new(reader: R) -> Result<Self> {
         let len = reader.size()?;
-        Ok(Self { reader, len })
+        Ok(Self::with_size(reader, len))
+    }
+
+    /// A source of a known size.
+    pub(super) const fn with_size(reader: R, len: u64) -> Self {
+        Self { reader, len }
     }
 
     fn check(&self, range: Range<u64>) -> Result<()> {
@@ -106,6 +121,10 @@ impl<R: PositionedRead> Source for PositionedSource<R> {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.check(offset..offset.saturating_add(buffer.len() as u64))?;
         Ok(self.reader.read_exact_at(buffer, offset)?)
+    }
+
+    fn announce(&self, ranges: &[Range<u64>]) {
+        self.reader.announce(ranges);
     }
 
     fn read_rows(&self, offset: u64, row_bytes: u64, stride: u64, buffer: &mut [u8]) -> Result<()> {

@@ -47,6 +47,10 @@ impl<P: Deref<Target: Source> + Send + Sync> Source for SlicedSource<P> {
         self.source.identify(range.start.saturating_add(self.start)..range.end.saturating_add(self.start), hasher);
     }
 
+    fn announce(&self, ranges: &[Range<u64>]) {
+        self.source.announce(&ranges.iter().filter_map(|range| self.moved(range)).collect::<Vec<_>>());
+    }
+
     fn paths(&self) -> Vec<&Path> {
         self.source.paths()
     }

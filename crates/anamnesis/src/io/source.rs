@@ -38,6 +38,11 @@ pub(crate) trait Source: Send + Sync {
         Ok(())
     }
 
+    /// Announces byte ranges that are read next, in about this order.
+    fn announce(&self, ranges: &[Range<u64>]) {
+        let _ = ranges;
+    }
+
     /// The path of the file, if it is one.
     fn path(&self) -> Option<&Path> {
         None

@@ -136,6 +136,10 @@ impl Source for SharedSource {
         self.get().read_at(offset, buffer)
     }
 
+    fn announce(&self, ranges: &[Range<u64>]) {
+        self.get().announce(ranges);
+    }
+
     fn read_rows(&self, offset: u64, row_bytes: u64, stride: u64, buffer: &mut [u8]) -> Result<()> {
         self.get().read_rows(offset, row_bytes, stride, buffer)
     }

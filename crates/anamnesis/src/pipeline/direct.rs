@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::buffers::Buffers;
 use super::options::RememberOptions;
-use super::run::{join, spawn};
+use super::run::{announce, join, spawn};
 use super::tiles::{is_sequential, step_of};
 use super::values::Values;
 use crate::error::{AnamnesisError, Result};
@@ -40,6 +40,9 @@ pub(crate) fn decode_range(
     };
     if count == 0 {
         return Ok(());
+    }
+    if range == (0..values.elements) {
+        announce(values.parts.iter(), sources);
     }
     let tiles = RangeTiles { step: step_of(values, sources), elements: values.elements, range };
     // How many cores there are is asked only where it matters: a small tensor takes less time than the answer.
@@ -122,6 +125,7 @@ pub(crate) fn decode_in_steps(
     options: &RememberOptions,
     take: Take<'_>,
 ) -> Result<()> {
+    announce(values.parts.iter(), sources);
     let step = step_of(values, sources);
     let mut buffers = Buffers::new(options.cpu_level());
     let cancel = options.cancel_token();

@@ -41,6 +41,7 @@ pub(crate) fn run_all(
 ) -> Result<Vec<Vec<Distance>>> {
     let (threads, cpu, cancel) = (options.threads_used(), options.cpu_level(), &options.cancel_token());
     cancel.check()?;
+    announce(outputs.iter().flat_map(|output| output.plan.jobs.iter().flat_map(|job| job.work.parts())), sources);
     let scheduler = &Scheduler::new(outputs, sources, threads);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -73,6 +74,19 @@ pub(crate) fn run_all(
         let results = workers?.into_iter().chain([flusher?, finisher?]).map(join).collect();
         first_failure(results).map(|()| distances)
     })
+}
+
+/// Announces the stored bytes that will be read, in order, to their sources.
+pub(super) fn announce<'a>(parts: impl Iterator<Item = &'a Extent>, sources: &[Box<dyn Source>]) {
+    let mut ranges = vec![Vec::new(); sources.len()];
+    for extent in parts.filter(|extent| extent.bytes > 0) {
+        if let Some(ranges) = ranges.get_mut(extent.file as usize) {
+            ranges.push(extent.offset..extent.offset.saturating_add(extent.bytes));
+        }
+    }
+    for (source, ranges) in sources.iter().zip(ranges).filter(|(_, ranges)| !ranges.is_empty()) {
+        source.announce(&ranges);
+    }
 }
 
 /// Completes a file: writes deferred headers and commits it.

@@ -1,12 +1,11 @@
 //! Scanning the files of a directory or of a model in a local store.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{ScanReport, ScanVerdict, scan_file};
 use crate::checkpoint::{is_file, resolve};
 use crate::error::{AnamnesisError, Result};
-use crate::io::{FileSource, Source};
+use crate::io::{entry_paths, existing_entry, is_unlinked_folder, open_file};
 use crate::limits::ParseLimits;
 
 /// Maximum nesting of folders.
@@ -44,7 +43,7 @@ pub fn scan_all(path: impl AsRef<Path>) -> Result<Vec<ScannedFile>> {
 /// As [`scan_all`]. Exceeded limits are in the report of the file.
 pub fn scan_all_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Vec<ScannedFile>> {
     let place = resolve(path.as_ref())?;
-    let is_directory = fs::metadata(&place).map_err(|error| AnamnesisError::at_path(error, &place))?.is_dir();
+    let is_directory = existing_entry(&place)?.is_folder();
     let mut files = Vec::new();
     if is_directory {
         let mut left = MAX_ENTRIES;
@@ -64,15 +63,12 @@ pub fn scan_all_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Res
 }
 
 fn collect_files(folder: &Path, depth: usize, left: &mut usize, files: &mut Vec<PathBuf>) -> Result<()> {
-    let at = |error| AnamnesisError::at_path(error, folder);
-    for entry in fs::read_dir(folder).map_err(at)? {
-        let entry = entry.map_err(at)?;
+    for path in entry_paths(folder)? {
         *left = left.checked_sub(1).ok_or_else(|| {
             AnamnesisError::limit("scan", format!("more than {MAX_ENTRIES} files, at {}", folder.display()))
         })?;
-        let path = entry.path();
         // Links to files may lead into a store; links to folders may form cycles.
-        if entry.file_type().map_err(at)?.is_dir() {
+        if is_unlinked_folder(&path)? {
             let depth = depth.checked_sub(1).ok_or_else(|| {
                 AnamnesisError::limit("scan", format!("more than {MAX_DEPTH} folders inside one another"))
             })?;
@@ -89,7 +85,7 @@ fn may_hold_pickles(path: &Path) -> Result<bool> {
     if ending.is_some_and(|ending| EXTENSIONS.contains(&ending.as_str())) {
         return Ok(true);
     }
-    let source = FileSource::open(path)?;
+    let source = open_file(path)?;
     let mut head = vec![0; source.len().min(6) as usize];
     source.read_at(0, &mut head)?;
     Ok(matches!(head[..], [0x80, 0..=5, ..] | [b'P', b'K', 3 | 5, 4 | 6, ..] | [0x93, b'N', b'U', b'M', b'P', b'Y']))

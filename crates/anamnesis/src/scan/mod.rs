@@ -16,7 +16,7 @@ use crate::catalog::TargetDtype;
 use crate::checkpoint::Checkpoint;
 use crate::container::OpenOptions;
 use crate::error::{AnamnesisError, Result};
-use crate::io::{BytesSource, FileSource, PositionedRead, PositionedSource};
+use crate::io::{BytesSource, PositionedRead, PositionedSource, open_file};
 use crate::limits::ParseLimits;
 
 pub use folder::{ScannedFile, scan_all, scan_all_with_limits};
@@ -42,7 +42,7 @@ pub fn scan(path: impl AsRef<Path>) -> Result<ScanReport> {
 }
 
 fn scan_file(path: &Path, limits: &ParseLimits) -> Result<ScanReport> {
-    let report = find::scan(&FileSource::open(path)?, limits)?;
+    let report = find::scan(&*open_file(path)?, limits)?;
     // The files of a distributed checkpoint are converted together.
     match path.extension().is_some_and(|extension| extension == "distcp") {
         true => with_refusal(report, || Checkpoint::open(path, limits)),

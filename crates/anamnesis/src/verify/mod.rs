@@ -9,7 +9,7 @@ use crate::checkpoint::{Checkpoint, is_in_store, resolve};
 use crate::container::OpenOptions;
 use crate::convert::unfinished_outputs;
 use crate::error::{Fault, Result};
-use crate::io::{PositionedRead, PositionedSource};
+use crate::io::{PositionedRead, PositionedSource, existing_entry};
 use crate::limits::ParseLimits;
 
 /// The result of a verification.
@@ -54,7 +54,7 @@ pub fn verify_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Resul
     let path = path.as_ref();
     // Checked first, so that a wrong path is an error and not a problem of the checkpoint.
     if !is_in_store(path) {
-        std::fs::metadata(path).map_err(|error| crate::error::AnamnesisError::at_path(error, path))?;
+        existing_entry(path)?;
     }
     let mut report = VerifyReport::default();
     if path.is_dir() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::limits::{ONNX_MAX_FILES, check};
 use super::tensor::External;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::{FilePool, FileSource, JoinedSource, Links, MAX_OPEN_FILES, Source, file_named_by};
+use crate::io::{FilePool, JoinedSource, Links, MAX_OPEN_FILES, Source, existing_entry, file_named_by, open_file_in};
 
 /// The files of a model: the model itself, and those with external data.
 pub(super) struct ModelFiles {
@@ -55,12 +55,12 @@ impl ModelFiles {
             return Err(AnamnesisError::unsupported("onnx", why));
         };
         let path = file_named_by("the model", directory, location, Links::OfSnapshot)?;
-        if !std::fs::metadata(&path).map_err(|error| AnamnesisError::at_path(error, &path))?.is_file() {
+        if !existing_entry(&path)?.is_file() {
             return Err(AnamnesisError::parse(format!("{} is not a regular file", quoted(location))));
         }
-        let source = FileSource::open_in(&self.pool, &path)?;
+        let source = open_file_in(&self.pool, &path)?;
         let bytes = source.len();
-        let start = self.joined.add(Box::new(source))?;
+        let start = self.joined.add(source)?;
         self.paths.push(path);
         self.places.insert(location.to_owned(), (start, bytes));
         Ok((start, bytes))

@@ -16,7 +16,8 @@ use crate::container::pages::Pages;
 use crate::container::pieces::{Assembled, Piece};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{
-    ArrangedSource, FilePool, FileSource, JoinedSource, Links, MAX_OPEN_FILES, Region, Source, file_named_by,
+    ArrangedSource, FilePool, JoinedSource, Links, MAX_OPEN_FILES, Region, Source, file_named_by, open_file,
+    open_file_in,
 };
 use crate::limits::Budget;
 
@@ -133,9 +134,9 @@ pub(super) fn open(source: Box<dyn Source>, file: u32, options: &OpenOptions, bu
     let (pool, mut joined) = (FilePool::new(MAX_OPEN_FILES), JoinedSource::new(source));
     let mut files = BTreeMap::new();
     for (&number, path) in &paths {
-        let data = FileSource::open_in(&pool, path)?;
+        let data = open_file_in(&pool, path)?;
         let bytes = data.len();
-        files.insert(number, (joined.add(Box::new(data))?, bytes));
+        files.insert(number, (joined.add(data)?, bytes));
     }
     let mut bundle = Bundle { arranged: ArrangedSource::new(Box::new(joined)), files, slices: index.slices };
     let (mut tensors, mut notes, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
@@ -173,9 +174,9 @@ pub(super) fn open(source: Box<dyn Source>, file: u32, options: &OpenOptions, bu
 /// Every tensor whose checksum is not that of its bytes.
 pub(super) fn damage(source: &dyn Source, budget: &mut Budget) -> Result<Vec<String>> {
     let Some(path) = source.path() else { return Ok(Vec::new()) };
-    let index = FileSource::open(path)?;
+    let index = open_file(path)?;
     let options = OpenOptions::new().with_skip_unsupported(true);
-    let Opened { source, catalog, .. } = open(Box::new(index), 0, &options, budget)?;
+    let Opened { source, catalog, .. } = open(index, 0, &options, budget)?;
     let (mut damage, mut buffer) = (Vec::new(), vec![0; PASS_BYTES as usize]);
     for (_, tensor) in catalog.iter() {
         let Extent { offset, bytes, .. } = tensor.extent;

@@ -4,7 +4,7 @@
 //! | member | content |
 //! |---|---|
 //! | `version` | version of the program |
-//! | `inputs` | name, size and modification time of every input file |
+//! | `inputs` | name, size and modification time (or version in a store) of every input file |
 //! | `outputs` | name, size and plan fingerprint of every weight file |
 //! | `beside` | digest of the generated sidecars |
 //! | `made` | target and dtype, for error messages only |
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::DirectoryPlan;
 use crate::checkpoint::read_bounded;
 use crate::error::{AnamnesisError, Result, quoted};
+use crate::io::existing_entry;
 use crate::io::output::{Existing, PendingFile};
 use crate::io::temporary::PARTIAL;
 use crate::pipeline::{Digest, Fingerprint};
@@ -38,10 +39,8 @@ pub(super) fn of(plan: &DirectoryPlan) -> Result<Value> {
         .files
         .iter()
         .map(|(name, path)| {
-            let metadata = std::fs::metadata(path).map_err(|error| AnamnesisError::at_path(error, path))?;
-            let modified = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-            let modified = modified.map(|time| time.as_nanos().to_string());
-            Ok(json!({ "name": name, "bytes": metadata.len(), "modified": modified }))
+            let entry = existing_entry(path)?;
+            Ok(json!({ "name": name, "bytes": entry.bytes, "modified": entry.version }))
         })
         .collect::<Result<_>>()?;
     let output = |shard: &super::Shard| {

@@ -9,7 +9,7 @@ use super::write::{DirectoryReport, is_done};
 use super::{DirectoryPlan, Shard};
 use crate::checkpoint::read_bounded;
 use crate::error::{AnamnesisError, Result};
-use crate::io::{FileSource, Source};
+use crate::io::{FileSource, Source, open_file};
 use crate::pipeline::{self, Output, Progress, RememberOptions, TileSink};
 
 /// Bytes compared at a time.
@@ -70,7 +70,7 @@ impl DirectoryPlan {
 /// Whether two files have the same bytes; false if the second is missing.
 pub(in crate::convert) fn has_same_content(a: &Path, b: &Path) -> Result<bool> {
     let (a, b) = match FileSource::open(b) {
-        Ok(b) => (FileSource::open(a)?, b),
+        Ok(b) => (open_file(a)?, b),
         Err(_) => return Ok(false),
     };
     if a.len() != b.len() {

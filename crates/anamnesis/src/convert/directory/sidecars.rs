@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::config_text::{ConfigEdit, with_quantisation, without_quantisation};
 use crate::catalog::TargetDtype;
-use crate::checkpoint::{metadata, read_sidecar};
+use crate::checkpoint::read_sidecar;
 use crate::container::sniff;
 use crate::convert::outline::Outline;
 use crate::convert::{Cast, ConvertOptions};
 use crate::error::{AnamnesisError, FileKind, Result, quoted};
-use crate::io::{FileSource, ReadAt, file_inside};
+use crate::io::{ReadAt, entry, entry_paths, file_inside, open_file};
 use crate::quant_config::QUANTISATION_ONLY;
 
 /// A sidecar file and the operation on it.
@@ -97,17 +97,15 @@ const WEIGHTS: [&str; 14] = [
 
 /// The operation on every directory entry except the input's `weights`, sorted by name.
 pub(in crate::convert) fn classify(directory: &Path, weights: &[&str], config: &ConfigChange) -> Result<Vec<Sidecar>> {
-    let at = |error| AnamnesisError::at_path(error, directory);
     let weights: HashSet<&str> = weights.iter().copied().collect();
     let mut sidecars = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(at)? {
-        let entry = entry.map_err(at)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for path in entry_paths(directory)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name.ends_with(".safetensors.index.json") || weights.contains(name.as_str()) {
             // The index is generated for the output.
             continue;
         }
-        let fate = match reason_to_drop(directory, &name, &entry.path())? {
+        let fate = match reason_to_drop(directory, &name, &path)? {
             Some(reason) => SidecarFate::Dropped(reason),
             None if EDITED.contains(&name.as_str()) => edited(directory, &name, config)?,
             None => SidecarFate::Copied,
@@ -133,9 +131,9 @@ fn reason_to_drop(directory: &Path, name: &str, path: &Path) -> Result<Option<&'
     if WEIGHTS.iter().any(|end| name.ends_with(end)) {
         return Ok(Some("weights in another format"));
     }
-    match metadata(path)? {
-        Some(metadata) if metadata.is_dir() => return Ok(Some("a folder")),
-        Some(metadata) if !metadata.is_file() => return Ok(Some("not a regular file")),
+    match entry(path)? {
+        Some(entry) if entry.is_folder() => return Ok(Some("a folder")),
+        Some(entry) if !entry.is_file() => return Ok(Some("not a regular file")),
         Some(_) => {}
         None => return Ok(Some("a link to a file that is not there")),
     }
@@ -144,7 +142,7 @@ fn reason_to_drop(directory: &Path, name: &str, path: &Path) -> Result<Option<&'
         Err(error @ AnamnesisError::Io(_)) => return Err(error),
         Err(_) => return Ok(Some("leads out of the directory")),
     }
-    let is_pointer = sniff(&FileSource::open(path)?.head()?) == Some(FileKind::GitLfsPointer);
+    let is_pointer = sniff(&open_file(path)?.head()?) == Some(FileKind::GitLfsPointer);
     Ok(is_pointer.then_some("a Git LFS pointer, the file itself was not downloaded"))
 }
 

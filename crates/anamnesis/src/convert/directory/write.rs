@@ -11,7 +11,7 @@ use crate::checkpoint::read_sidecar;
 use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::{Existing, PendingFile, check_space, same_file};
-use crate::io::{FileSource, Source};
+use crate::io::{FileSource, Source, open_file};
 use crate::pipeline::{self, Distance, FileSink, Output, Progress, RememberOptions, TileSink};
 
 /// The result of writing a directory.
@@ -212,7 +212,7 @@ fn write_whole(target: &Path, text: &[u8]) -> Result<()> {
 
 /// Copies a file in chunks, so that memory does not depend on its size.
 pub(in crate::convert) fn copy(from: &Path, to: &Path, name: &str) -> Result<()> {
-    let source = FileSource::open(&from.join(name))?;
+    let source = open_file(&from.join(name))?;
     let bytes = source.len();
     let file = PendingFile::create(&to.join(name), Existing::Replace, bytes)?;
     let mut buffer = vec![0; (1 << 20).min(bytes as usize)];

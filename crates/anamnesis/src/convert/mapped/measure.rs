@@ -12,7 +12,7 @@ use crate::architecture::reshape::Leaf;
 use crate::architecture::sidecars::{Directory, SidecarFiles};
 use crate::architecture::tree::Tree;
 use crate::catalog::{Dtype, Selection, TargetDtype};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, is_file};
 use crate::convert::inputs::{ClaimedCatalog, InputTensor, SelectedTensors};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::json;
@@ -99,7 +99,7 @@ impl Model<'_> {
     pub(super) fn dense_module(&self) -> Result<Option<Mapped>> {
         let Some(folder) = self.architecture.dense_module() else { return Ok(None) };
         let path = self.directory.join(folder).join("model.safetensors");
-        if !path.is_file() {
+        if !is_file(&path)? {
             return Ok(None);
         }
         let module = Checkpoint::open(&path, &self.checkpoint.limits)?;

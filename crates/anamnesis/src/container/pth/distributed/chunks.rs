@@ -12,7 +12,7 @@ use crate::container::pieces::{Assembled, Piece};
 use crate::container::pth::{Front, PthFile, arrange};
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::{
-    ArrangedSource, FilePool, FileSource, JoinedSource, Links, MAX_OPEN_FILES, SlicedSource, Source, file_named_by,
+    ArrangedSource, FilePool, JoinedSource, Links, MAX_OPEN_FILES, SlicedSource, Source, file_named_by, open_file_in,
 };
 use crate::limits::{Budget, ParseLimits};
 
@@ -76,7 +76,7 @@ impl ChunkFiles {
             return Err(AnamnesisError::unsupported(NAME, why));
         };
         let path = file_named_by("the metadata", directory, name, Links::Inside)?;
-        let file: Arc<dyn Source> = Arc::new(FileSource::open_in(&self.pool, &path)?);
+        let file: Arc<dyn Source> = Arc::from(open_file_in(&self.pool, &path)?);
         self.file_bytes = self.file_bytes.saturating_add(file.len());
         self.paths.push(path);
         self.open.insert(name.to_owned(), Arc::clone(&file));
