@@ -4,6 +4,7 @@ mod convert;
 mod limit;
 mod looking;
 mod named;
+mod network;
 mod report;
 
 use std::ffi::OsString;
@@ -120,13 +121,14 @@ pub(crate) use convert::{
 
 pub(crate) use limit::{Limit, LimitArgs};
 pub(crate) use looking::{DiffArgs, HashArgs, ShowArgs, StatsArgs};
+pub(crate) use network::NetworkArgs;
 pub(crate) use report::ReportArgs;
 
 /// The input, and options for reading it.
 #[derive(Debug, Args)]
 pub(crate) struct InputArgs {
-    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION],
-    /// ollama:NAME[:TAG], or - for standard input
+    /// A file, a checkpoint directory or its index, https://HOST/FILE,
+    /// hf:ORG/NAME[@REVISION][/FILE], ollama:NAME[:TAG], or - for standard input
     pub(crate) path: PathBuf,
     /// Read this file alone, even if it is one shard of a set
     #[arg(long, help_heading = READING)]
@@ -157,6 +159,8 @@ pub(crate) struct InputArgs {
     /// Compute in f32 and round once, or as the format's own library does
     #[arg(long, value_name = "ARITH", help_heading = READING, default_value = "f32", hide_default_value = true)]
     pub(crate) arith: ArithArg,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
 }
 
 /// Arithmetic of decoding.
@@ -330,24 +334,28 @@ layers has its odd ones listed apart.";
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// A file, a checkpoint directory or its index, hf:ORG/NAME[@REVISION],
-    /// ollama:NAME[:TAG], or - for standard input
+    /// A file, a checkpoint directory or its index, https://HOST/FILE,
+    /// hf:ORG/NAME[@REVISION][/FILE], ollama:NAME[:TAG], or - for standard input
     pub(crate) path: PathBuf,
     /// Compare the tensors with hashes that amn hash has printed
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = SCAN_AFTER_HELP)]
 pub(crate) struct ScanArgs {
-    /// A PyTorch file, a pickle, a NumPy array or an archive of them, or - for standard input; for a directory,
-    /// hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG], all such files in it
+    /// A PyTorch file, a pickle, a NumPy array or an archive of them, https://HOST/FILE, or - for standard input; for a
+    /// directory, hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG], all such files in it
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
 }
 
 const SCAN_AFTER_HELP: &str = "\

@@ -54,12 +54,12 @@ pub fn call(
     progress: Option<OnProgress>,
 ) -> Result<Value, Box<CallFailure>> {
     let typed: Vec<OsString> = ["amn".into(), "--json".into()].into_iter().chain(arguments.iter().cloned()).collect();
-    let cli = Cli::from_arguments(&typed).map_err(|error| {
+    let mut cli = Cli::from_arguments(&typed).map_err(|error| {
         let message = usage_reason(&error);
         Box::new(CallFailure { kind: "usage", message, error: None, document: None })
     })?;
     let printer = Printer::for_caller(Caller { document: RefCell::default(), progress });
-    let done = interrupt::by(cancel, || cpu::from_environment().and_then(|cpu| commands::run(&cli, cpu, &printer)));
+    let done = interrupt::by(cancel, || cpu::from_environment().and_then(|cpu| commands::run(&mut cli, cpu, &printer)));
     let document = printer.into_caller().document.into_inner();
     match done {
         Ok(()) => Ok(document.unwrap_or_default()),

@@ -7,7 +7,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Fault, Request, ScanVerdict};
 
 use crate::args::STREAM;
-use crate::suggest;
+use crate::{remote, suggest};
 
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +179,11 @@ impl From<AnamnesisError> for Failure {
             error @ AnamnesisError::Undecided { .. } => {
                 Self::Refused { error, advice: Some(GPTQ_FORMAT_ADVICE.to_owned()) }
             }
-            error => Self::Refused { error, advice: None },
+            error if remote::is_cancelled(&error) => Self::Interrupted { kept: None },
+            error => {
+                let advice = remote::advice(&error);
+                Self::Refused { error, advice }
+            }
         }
     }
 }

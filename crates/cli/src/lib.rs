@@ -9,6 +9,7 @@ mod commands;
 mod cpu;
 mod exit;
 mod interrupt;
+mod remote;
 mod suggest;
 mod ui;
 
@@ -37,12 +38,13 @@ pub fn run_with(arguments: &[OsString]) -> u8 {
 }
 
 fn exit_of(arguments: &[OsString]) -> Exit {
-    let cli = match Cli::from_arguments(arguments) {
+    let mut cli = match Cli::from_arguments(arguments) {
         Ok(cli) => cli,
         Err(error) => return help_or_usage(error, arguments),
     };
     let printer = Printer::new(&cli.output);
-    match cpu::from_environment().and_then(|cpu| commands::run(&cli, cpu, &printer)).and_then(|()| printer.flush()) {
+    match cpu::from_environment().and_then(|cpu| commands::run(&mut cli, cpu, &printer)).and_then(|()| printer.flush())
+    {
         Ok(()) => Exit::Done,
         Err(failure) => {
             printer.failure(&failure);

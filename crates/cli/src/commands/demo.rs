@@ -42,7 +42,7 @@ pub(super) fn run(cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
         // Steps are constants that parse; an error is printed all the same.
         let cli = Cli::try_parse_from(step.split(' '))
             .map_err(|error| AnamnesisError::Io(std::io::Error::other(error.to_string())))?;
-        super::run(&cli, Some(cpu), if printer.is_json() { &silent } else { printer })?;
+        super::run_command(&cli.command, Some(cpu), if printer.is_json() { &silent } else { printer })?;
     }
     let (matching, values) = compare(Path::new(OUTPUT))?;
     if matching != values || values == 0 {

@@ -35,12 +35,20 @@ use serde_json::{Value, json};
 
 use crate::args::{Cli, Command};
 use crate::exit::Failure;
+use crate::remote;
 use crate::ui::{Printer, json::strings};
 
 /// Runs a command. `named` is the CPU level of conversions; by default the best available.
-pub(crate) fn run(cli: &Cli, named: Option<CpuLevel>, printer: &Printer) -> Result<(), Failure> {
+pub(crate) fn run(cli: &mut Cli, named: Option<CpuLevel>, printer: &Printer) -> Result<(), Failure> {
+    let mounts = remote::mount(&mut cli.command, printer)?;
+    let done = run_command(&cli.command, named, printer);
+    mounts.print_details(printer);
+    done
+}
+
+fn run_command(command: &Command, named: Option<CpuLevel>, printer: &Printer) -> Result<(), Failure> {
     let cpu = || named.unwrap_or_else(CpuLevel::detect);
-    match &cli.command {
+    match command {
         Command::Parse(args) => parse::run(args, printer),
         Command::Inspect(args) => inspect::run(args, printer),
         Command::Tree(args) => tree::run(args, printer),
@@ -126,7 +134,7 @@ fn counts(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo) -> Value {
 const MAX_PATH_CHARS: usize = 4096;
 
 /// A path, escaped for a terminal.
-fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy(), MAX_PATH_CHARS)
 }
 

@@ -13,12 +13,15 @@ use super::{counted, remedy, shown};
 use crate::args::{InputArgs, Limit};
 use crate::exit::Failure;
 use crate::interrupt;
+use crate::remote;
 use crate::suggest::{closest_file, did_you_mean};
 use crate::ui::Printer;
 
 /// Opens the input: a file, or a whole checkpoint.
 pub(super) fn checkpoint(input: &InputArgs, printer: &Printer) -> Result<Checkpoint, Failure> {
-    if input.only_this_file && (input.is_stream() || !matches!(Origin::of(&input.path), Origin::File(_))) {
+    if input.only_this_file
+        && (input.is_stream() || !matches!(Origin::of(&input.path), Origin::File(_) | Origin::Remote { .. }))
+    {
         return Err(Failure::Usage(format!("--only-this-file needs a file, {} is not one", shown(&input.path))));
     }
     let started = Instant::now();
@@ -97,6 +100,7 @@ fn advise_on_input(error: AnamnesisError, input: &InputArgs) -> Failure {
 /// Adds advice to the error of opening an input.
 pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
     let advice = match &error {
+        error if remote::is_network(error) => remote::advice(error),
         AnamnesisError::Io(cause) => match (cause.kind(), path.exists()) {
             // Errors of a store contain advice already.
             (ErrorKind::NotFound, false) if Origin::of(path).is_store() => None,

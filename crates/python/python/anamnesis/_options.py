@@ -11,9 +11,12 @@ Pairs = Union[str, List[str], Mapping[str, Union[str, int]]]
 
 
 class LimitOptions(TypedDict, total=False):
-    """What a file may cost."""
+    """What a file may cost, and how models are read over a network."""
 
     limit: Pairs
+    timeout: int
+    network_concurrency: int
+    download: bool
 
 
 class ReadOptions(LimitOptions, total=False):

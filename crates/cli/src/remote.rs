@@ -1,0 +1,152 @@
+//! Models at addresses: mounts them before a command runs, so that it reads them like files.
+
+use anamnesis::AnamnesisError;
+
+use crate::args::Command;
+use crate::exit::Failure;
+use crate::ui::Printer;
+
+#[cfg(feature = "remote")]
+pub(crate) use network::{advice, is_cancelled, is_network, mount};
+
+#[cfg(feature = "remote")]
+mod network {
+    use std::time::Duration;
+
+    use anamnesis::{Checkpoint, ParseLimits};
+    use anamnesis_remote::{Remote, RemoteError, RemoteFault, RemoteMount, RemoteOptions};
+
+    use super::{AnamnesisError, Command, Failure, Printer};
+    use crate::interrupt;
+
+    /// The addresses of a command. They can be read as long as this exists.
+    #[derive(Default)]
+    pub(crate) struct Mounts {
+        remote: Option<Remote>,
+        _mounts: Vec<RemoteMount>,
+    }
+
+    impl Mounts {
+        /// Prints what the network was used for.
+        pub(crate) fn print_details(&self, printer: &Printer) {
+            if let Some(remote) = self.remote.as_ref().filter(|remote| remote.requests() > 0) {
+                let (requests, bytes) = (remote.requests(), crate::ui::size(remote.bytes()));
+                printer.detail(format_args!("network: {requests} requests, {bytes}"));
+            }
+        }
+    }
+
+    /// Mounts the addresses among the inputs of a command, whose arguments are replaced by the paths to read.
+    pub(crate) fn mount(command: &mut Command, printer: &Printer) -> Result<Mounts, Failure> {
+        let Some((network, paths)) = command.inputs() else { return Ok(Mounts::default()) };
+        let addresses: Vec<_> = paths.into_iter().filter(|path| Remote::is_address(path)).collect();
+        if addresses.is_empty() {
+            return Ok(Mounts::default());
+        }
+        let mut options = RemoteOptions::from_environment();
+        options.cancel = interrupt::token()?;
+        options.timeout = network.timeout.map_or(options.timeout, Duration::from_secs);
+        options.concurrency = network.network_concurrency.map_or(options.concurrency, |count| count as usize);
+        let remote = Remote::new(options).map_err(|error| AnamnesisError::Io(error.into()))?;
+        let mut mounts = Vec::new();
+        for path in addresses {
+            if let Some(mount) = remote.mount(path).map_err(failed)? {
+                if network.download && download(&mount, printer)? {
+                    // It is found in the local cache from now on.
+                    continue;
+                }
+                printer.detail(format_args!("{} is read over the network", crate::commands::shown(mount.path())));
+                *path = mount.path().to_path_buf();
+                mounts.push(mount);
+            }
+        }
+        Ok(Mounts { remote: Some(remote), _mounts: mounts })
+    }
+
+    /// Downloads the files of a model of the hub; `false` if it is not one.
+    fn download(mount: &RemoteMount, printer: &Printer) -> Result<bool, Failure> {
+        let checkpoint = Checkpoint::open(mount.path(), &ParseLimits::default())?;
+        let bar = printer.progress(0);
+        let done = mount.download(checkpoint.files(), &mut |done, total| {
+            bar.set_total(total);
+            bar.set(done);
+        })?;
+        match done {
+            true => Ok(true),
+            false => Err(Failure::Usage("--download is for models of the hub, written hf:ORG/NAME".to_owned())),
+        }
+    }
+
+    /// A malformed address is a fault of the command line.
+    fn failed(error: AnamnesisError) -> Failure {
+        match RemoteError::behind(&error).map(|error| (error.fault(), error.to_string())) {
+            Some((RemoteFault::Address | RemoteFault::Scheme, why)) => Failure::Usage(why),
+            _ => error.into(),
+        }
+    }
+
+    /// Advice on an error of the network; `None` if it is another one, or nothing can be done.
+    pub(crate) fn advice(error: &AnamnesisError) -> Option<String> {
+        let advice = match RemoteError::behind(error)?.fault() {
+            RemoteFault::Gated => "ask for access on the page of the model, then hf auth login, or set HF_TOKEN",
+            RemoteFault::Unauthorized => "hf auth login, or set HF_TOKEN",
+            RemoteFault::RateLimit => "wait, or lower --network-concurrency; a token (HF_TOKEN) allows more",
+            RemoteFault::NoRanges | RemoteFault::Encoded => "download the file and name it",
+            RemoteFault::WebPage => "name the address of the file itself, not that of a page about it",
+            RemoteFault::Changed => "run the command again",
+            RemoteFault::Timeout => "--timeout waits longer",
+            _ => return None,
+        };
+        Some(advice.to_owned())
+    }
+
+    /// Whether the network is at fault.
+    pub(crate) fn is_network(error: &AnamnesisError) -> bool {
+        RemoteError::behind(error).is_some()
+    }
+
+    /// Whether the network was stopped by a signal.
+    pub(crate) fn is_cancelled(error: &AnamnesisError) -> bool {
+        RemoteError::behind(error).is_some_and(|error| error.fault() == RemoteFault::Cancelled)
+    }
+}
+
+/// Without the network, addresses are refused by name.
+#[cfg(not(feature = "remote"))]
+mod without {
+    use super::{AnamnesisError, Command, Failure, Printer};
+
+    /// No addresses.
+    #[derive(Default)]
+    pub(crate) struct Mounts;
+
+    impl Mounts {
+        pub(crate) fn print_details(&self, _: &Printer) {}
+    }
+
+    pub(crate) fn mount(command: &mut Command, _: &Printer) -> Result<Mounts, Failure> {
+        let Some((_, paths)) = command.inputs() else { return Ok(Mounts) };
+        let is_web = |path: &std::path::Path| {
+            ["http://", "https://"].iter().any(|scheme| path.to_string_lossy().starts_with(scheme))
+        };
+        match paths.into_iter().any(|path| is_web(path)) {
+            true => Err(Failure::Usage("addresses are not read by this build: it has no feature `remote`".to_owned())),
+            false => Ok(Mounts),
+        }
+    }
+
+    pub(crate) fn advice(_: &AnamnesisError) -> Option<String> {
+        None
+    }
+
+    pub(crate) fn is_network(_: &AnamnesisError) -> bool {
+        false
+    }
+
+    pub(crate) fn is_cancelled(_: &AnamnesisError) -> bool {
+        false
+    }
+}
+
+#[cfg(not(feature = "remote"))]
+pub(crate) use without::{advice, is_cancelled, is_network, mount};

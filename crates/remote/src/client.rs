@@ -1,0 +1,264 @@
+//! One request: redirects, credentials, statuses; and its repetition.
+//!
+//! Redirects are followed here and not by the HTTP library, because the token of the hub must never reach another
+//! server, and because the target is remembered for the next range of the same file.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use ureq::http::{HeaderMap, Response, StatusCode};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Body};
+
+use crate::error::{RemoteError, RemoteFault};
+use crate::options::RemoteOptions;
+use crate::url::Url;
+
+/// Maximum number of redirects.
+const MAX_REDIRECTS: usize = 10;
+/// The longest pause between two attempts.
+const MAX_PAUSE: Duration = Duration::from_secs(16);
+/// The longest `Retry-After` that is waited for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
+/// Maximum size of a certificate file.
+const MAX_AUTHORITIES_BYTES: u64 = 16 << 20;
+
+/// Connections and settings that all files share.
+pub(crate) struct Client {
+    agent: Agent,
+    pub(crate) options: RemoteOptions,
+    /// The server that may see the token.
+    hub: Option<Url>,
+    requests: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// A request for a file or a range of it.
+pub(crate) struct Ask<'a> {
+    pub(crate) url: &'a Url,
+    /// First and last byte.
+    pub(crate) range: Option<(u64, u64)>,
+    /// The version that the range must belong to.
+    pub(crate) if_range: Option<&'a str>,
+}
+
+/// An answer, and the address that gave it.
+pub(crate) struct Answer {
+    pub(crate) response: Response<Body>,
+    pub(crate) url: Url,
+}
+
+impl Client {
+    pub(crate) fn new(options: RemoteOptions) -> Result<Self, RemoteError> {
+        let timeout = Some(options.timeout);
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .user_agent(concat!("anamnesis/", env!("CARGO_PKG_VERSION")))
+            .accept_encoding("identity")
+            .timeout_resolve(timeout)
+            .timeout_connect(timeout)
+            .timeout_send_request(timeout)
+            .timeout_recv_response(timeout)
+            .timeout_per_read(timeout)
+            .max_idle_connections(options.concurrency.saturating_mul(2))
+            .max_idle_connections_per_host(options.concurrency.saturating_mul(2));
+        if let Some(path) = &options.authorities {
+            config = config.tls_config(TlsConfig::builder().root_certs(authorities(path)?).build());
+        }
+        let hub = Url::parse(&options.hub.endpoint).ok();
+        Ok(Self { agent: config.build().new_agent(), options, hub, requests: 0.into(), bytes: 0.into() })
+    }
+
+    /// The number of requests so far.
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
+    /// The number of bytes received so far, without headers.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_bytes(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Sends a request once, and follows redirects. Any final status is an answer.
+    pub(crate) fn send(&self, ask: &Ask<'_>) -> Result<Answer, RemoteError> {
+        let mut url = ask.url.clone();
+        let mut seen = HashSet::new();
+        loop {
+            if !seen.insert(url.to_send()) {
+                return Err(RemoteError::new(RemoteFault::Redirect, "the server redirects in a circle"));
+            }
+            if seen.len() > MAX_REDIRECTS {
+                let why = format!("the server redirects more than {MAX_REDIRECTS} times");
+                return Err(RemoteError::new(RemoteFault::Redirect, why));
+            }
+            let response = self.send_to(&url, ask)?;
+            let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+            match text(response.headers(), "location").filter(|_| is_redirect) {
+                Some(location) => url = url.redirected(location)?,
+                None => return Ok(Answer { response, url }),
+            }
+        }
+    }
+
+    fn send_to(&self, url: &Url, ask: &Ask<'_>) -> Result<Response<Body>, RemoteError> {
+        self.check_cancelled()?;
+        let mut request = self.agent.get(url.to_send());
+        if let Some((first, last)) = ask.range {
+            request = request.header("Range", format!("bytes={first}-{last}"));
+        }
+        if let Some(version) = ask.if_range {
+            request = request.header("If-Range", version);
+        }
+        let is_hub = self.hub.as_ref().is_some_and(|hub| hub.has_same_origin(url));
+        if let Some(token) = self.options.hub.token.as_ref().filter(|_| is_hub) {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        request.call().map_err(|error| failed(&error, url, self.options.timeout))
+    }
+
+    pub(crate) fn check_cancelled(&self) -> Result<(), RemoteError> {
+        match self.options.cancel.is_cancelled() {
+            true => Err(RemoteError::new(RemoteFault::Cancelled, "the operation was cancelled")),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits before attempt number `attempt`, at least as long as the server asks for.
+    ///
+    /// # Errors
+    /// The error itself, if there are no attempts left, it is final, or the server asks for too long a pause.
+    pub(crate) fn pause(&self, attempt: u32, failure: Failure) -> Result<(), RemoteError> {
+        if attempt >= self.options.retries || !failure.is_temporary {
+            return Err(failure.error);
+        }
+        let growing = self.options.pause.saturating_mul(1 << attempt.min(16)).min(MAX_PAUSE);
+        if failure.retry_after.is_some_and(|pause| pause > MAX_RETRY_AFTER) {
+            return Err(failure.error);
+        }
+        let end = Instant::now() + growing.max(failure.retry_after.unwrap_or_default());
+        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            self.check_cancelled()?;
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+        Ok(())
+    }
+}
+
+/// A failed attempt.
+pub(crate) struct Failure {
+    pub(crate) error: RemoteError,
+    /// Whether another attempt may succeed.
+    pub(crate) is_temporary: bool,
+    /// The pause that the server asks for.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl From<RemoteError> for Failure {
+    fn from(error: RemoteError) -> Self {
+        let is_temporary = matches!(error.fault(), RemoteFault::Timeout | RemoteFault::Connection);
+        Self { error, is_temporary, retry_after: None }
+    }
+}
+
+impl Failure {
+    /// The failure that a status other than success is.
+    pub(crate) fn of_status(answer: &Answer) -> Self {
+        let status = answer.response.status();
+        let headers = answer.response.headers();
+        let host = answer.url.host();
+        let code = text(headers, "x-error-code").unwrap_or_default();
+        let (fault, why) = match (code, status.as_u16()) {
+            ("GatedRepo", _) => (RemoteFault::Gated, "access to this model has to be granted by its owner".to_owned()),
+            ("RepoNotFound", _) => {
+                let why = "there is no such model, or it is private and the token does not give access to it";
+                (RemoteFault::Missing, why.to_owned())
+            }
+            ("RevisionNotFound", _) => (RemoteFault::Missing, "the model has no such revision".to_owned()),
+            ("EntryNotFound", _) => (RemoteFault::Missing, "the model has no such file".to_owned()),
+            (_, 401) => (RemoteFault::Unauthorized, format!("{host} asks for credentials, or does not accept them")),
+            (_, 403) => (RemoteFault::Forbidden, format!("{host} refuses access")),
+            (_, 404 | 410) => (RemoteFault::Missing, format!("{host} has no such file")),
+            (_, 429) => (RemoteFault::RateLimit, format!("{host} answers too many requests with a pause")),
+            _ => (RemoteFault::Status, format!("{host} answers with status {}", described(status))),
+        };
+        let retry_after =
+            text(headers, "retry-after").and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+        let is_temporary = matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504);
+        Self { error: RemoteError::new(fault, why), is_temporary, retry_after }
+    }
+}
+
+fn described(status: StatusCode) -> String {
+    format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or_default()).trim().to_owned()
+}
+
+/// A header as text.
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The error of an attempt without an answer.
+fn failed(error: &ureq::Error, url: &Url, timeout: Duration) -> RemoteError {
+    let host = url.host();
+    match error {
+        ureq::Error::Timeout(_) => timed_out(host, timeout),
+        ureq::Error::Io(error) => of_io(error, host, timeout),
+        ureq::Error::HostNotFound => RemoteError::new(RemoteFault::Connection, format!("the host {host} is not known")),
+        ureq::Error::ConnectionFailed => RemoteError::new(RemoteFault::Connection, format!("{host} cannot be reached")),
+        ureq::Error::Protocol(error) => {
+            let why = format!("{host} answers with something that is not HTTP: {error}");
+            RemoteError::new(RemoteFault::Answer, why)
+        }
+        // The text of other errors may contain the address with its query.
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => {
+            RemoteError::new(RemoteFault::Address, "the address cannot be sent".to_owned())
+        }
+        other => RemoteError::new(RemoteFault::Connection, format!("the connection to {host} failed: {other}")),
+    }
+}
+
+fn timed_out(host: &str, timeout: Duration) -> RemoteError {
+    let why = format!("{host} did not answer within {:?}", timeout);
+    RemoteError::new(RemoteFault::Timeout, why)
+}
+
+/// The error of a connection.
+pub(crate) fn of_io(error: &std::io::Error, host: &str, timeout: Duration) -> RemoteError {
+    use std::io::ErrorKind::{TimedOut, UnexpectedEof, WouldBlock};
+    match error.kind() {
+        TimedOut | WouldBlock => timed_out(host, timeout),
+        UnexpectedEof => RemoteError::new(RemoteFault::Connection, format!("{host} cut the connection")),
+        _ => RemoteError::new(RemoteFault::Connection, format!("the connection to {host} failed: {error}")),
+    }
+}
+
+/// The certificates of a PEM file.
+fn authorities(path: &std::path::Path) -> Result<RootCerts, RemoteError> {
+    let fail = |why: String| {
+        let path = path.display();
+        RemoteError::new(RemoteFault::Connection, format!("the certificates of {path} cannot be used: {why}"))
+    };
+    let bytes = std::fs::metadata(path).map_err(|error| fail(error.to_string()))?.len();
+    if bytes > MAX_AUTHORITIES_BYTES {
+        return Err(fail(format!("the file takes {bytes} bytes")));
+    }
+    let pem = std::fs::read(path).map_err(|error| fail(error.to_string()))?;
+    let mut found = Vec::new();
+    for item in parse_pem(&pem) {
+        if let PemItem::Certificate(certificate) = item.map_err(|error| fail(error.to_string()))? {
+            found.push(certificate);
+        }
+    }
+    match found.is_empty() {
+        true => Err(fail("it has none".to_owned())),
+        false => Ok(RootCerts::new_with_certs(&found)),
+    }
+}

@@ -1,0 +1,103 @@
+//! A folder of a web server. Servers do not list their files in a common form, so a folder has the files of a
+//! checkpoint that exist under their usual names, and those that its index names.
+
+use std::io;
+use std::sync::Arc;
+
+use anamnesis::{PositionedRead, Store, StoreEntry};
+
+use crate::client::Client;
+use crate::error::{RemoteError, RemoteFault};
+use crate::folder::{Files, Wanted};
+use crate::url::Url;
+
+/// The usual names of the files of a checkpoint.
+const USUAL_NAMES: [&str; 28] = [
+    "README.md",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "config.json",
+    "configuration.json",
+    "generation_config.json",
+    "hf_quant_config.json",
+    "merges.txt",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "model_index.json",
+    "params.json",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "quant_config.json",
+    "quantization_config.json",
+    "quantize_config.json",
+    "sentencepiece.bpe.model",
+    "special_tokens_map.json",
+    "spiece.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+];
+
+/// A folder of a web server.
+pub(crate) struct WebFolder {
+    files: Files,
+    folder: Url,
+    /// The only file, if its address has a query: a signature is for one file.
+    only: Option<(String, Url)>,
+}
+
+impl WebFolder {
+    pub(crate) fn new(client: &Arc<Client>, folder: Url, only: Option<(String, Url)>) -> Self {
+        Self { files: Files::new(client), folder, only }
+    }
+
+    fn wanted(&self, name: &str) -> Option<Wanted> {
+        let url = match &self.only {
+            Some((only, url)) => (only == name).then(|| url.clone())?,
+            None => self.folder.below(name),
+        };
+        Some(Wanted { name: name.to_owned(), url, bytes: None })
+    }
+}
+
+impl Store for WebFolder {
+    fn entry(&self, name: &str) -> io::Result<Option<StoreEntry>> {
+        if name.is_empty() {
+            return Ok(Some(StoreEntry::Folder));
+        }
+        let Some(wanted) = self.wanted(name) else { return Ok(None) };
+        Ok(self.files.find(&wanted)?.map(|file| {
+            let entry = StoreEntry::file(file.bytes());
+            match file.version() {
+                Some(version) => entry.with_version(version),
+                None => entry,
+            }
+        }))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        match &self.only {
+            Some((only, _)) => Ok(vec![only.clone()]),
+            // Which of these exist is asked when they are needed.
+            None if folder.is_empty() => Ok(USUAL_NAMES.map(str::to_owned).to_vec()),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn PositionedRead>> {
+        let missing = || RemoteError::new(RemoteFault::Missing, format!("{} has no such file", self.folder.host()));
+        let wanted = self.wanted(name).ok_or_else(missing)?;
+        let file = self.files.find(&wanted)?.ok_or_else(missing)?;
+        Ok(self.files.reader(file))
+    }
+
+    fn announce(&self, names: &[String]) {
+        let wanted: Vec<_> = names.iter().filter_map(|name| self.wanted(name)).collect();
+        self.files.find_all(&wanted);
+    }
+}

@@ -1,0 +1,195 @@
+//! Models of web servers and of the Hugging Face Hub for anamnesis, read in ranges: nothing is downloaded as a whole.
+//!
+//! | address | source |
+//! |---|---|
+//! | `https://host/model.gguf` | a file of any server that answers range requests, with its sidecars |
+//! | `https://host/folder/model.safetensors.index.json`, `https://host/folder/` | a sharded checkpoint |
+//! | `hf:org/name`, `hf:org/name@revision/file` | a model of the local cache, otherwise of the hub |
+//!
+//! An address is [mounted](Remote::mount): as long as the [`RemoteMount`] exists, every function of the library reads it by
+//! its path.
+//!
+//! ```no_run
+//! use anamnesis::{Checkpoint, ParseLimits};
+//! use anamnesis_remote::{Remote, RemoteOptions};
+//! let remote = Remote::new(RemoteOptions::from_environment())?;
+//! let mount = remote.mount("https://host/model.gguf".as_ref())?;
+//! let path = mount.as_ref().map_or("model.gguf".as_ref(), |mount| mount.path());
+//! println!("{}", Checkpoint::open(path, &ParseLimits::default())?.inspect(&Default::default()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! **Dependencies.** `ureq` with rustls: blocking calls on a few threads suit positioned reads, it adds 19 crates and no
+//! asynchronous runtime. Stores with a protocol of their own (S3, GCS, Azure) are not read: the crate that is known to
+//! speak them correctly, `object_store`, brings about 130. Their public or signed `https` addresses are read like any
+//! other.
+
+mod client;
+mod download;
+mod error;
+mod file;
+mod folder;
+mod http;
+mod hub;
+mod options;
+mod reader;
+mod url;
+mod windows;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anamnesis::{AnamnesisError, HubSpec, Mount, Store};
+
+use client::Client;
+pub use error::{RemoteError, RemoteFault};
+use http::WebFolder;
+use hub::HubModel;
+pub use options::{HubOptions, RemoteOptions};
+use url::Url;
+
+/// Schemes of stores that are known and not read.
+const CLOUDS: [&str; 7] = ["s3:", "gs:", "gcs:", "az:", "azure:", "abfs:", "abfss:"];
+
+/// The network: connections and settings that all addresses share.
+pub struct Remote {
+    client: Arc<Client>,
+}
+
+/// A mounted address.
+pub struct RemoteMount {
+    path: PathBuf,
+    mount: Mount,
+    /// The model, if it is one of the hub.
+    hub: Option<(Arc<HubModel>, HubSpec)>,
+}
+
+impl RemoteMount {
+    /// The path by which the library reads the address: the address without a query.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Downloads files of a model of the hub, by their paths below [`path`](Self::path), with the sidecars in their
+    /// folders, into the local Hugging Face cache. `progress` gets the bytes that are done, and all. `false` if this is
+    /// not a model of the hub.
+    ///
+    /// # Errors
+    /// `Io` if a file cannot be read or written, or does not have the digest that the hub lists.
+    pub fn download(&self, files: &[PathBuf], progress: &mut dyn FnMut(u64, u64)) -> anamnesis::Result<bool> {
+        let Some((model, spec)) = &self.hub else { return Ok(false) };
+        let inside = |path: &PathBuf| Some(path.strip_prefix(self.mount.root()).ok()?.to_str()?.replace('\\', "/"));
+        let names: Vec<String> = files.iter().filter_map(inside).collect();
+        let root = anamnesis::hub_cache().ok_or_else(|| {
+            AnamnesisError::Io(std::io::Error::new(std::io::ErrorKind::NotFound, "there is no Hugging Face cache"))
+        })?;
+        download::download(&root, model, spec, &names, progress)
+            .map_err(|error| at_model(&self.mount.root().to_string_lossy(), error))?;
+        Ok(true)
+    }
+}
+
+impl Remote {
+    /// Prepares the network; nothing is sent.
+    ///
+    /// # Errors
+    /// If the certificates of the options cannot be read.
+    pub fn new(options: RemoteOptions) -> Result<Self, RemoteError> {
+        Ok(Self { client: Arc::new(Client::new(options)?) })
+    }
+
+    /// Whether a path is an address, which may need the network.
+    #[must_use]
+    pub fn is_address(path: &Path) -> bool {
+        let text = path.to_string_lossy();
+        let starts = |scheme: &&str| text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+        ["http://", "https://", "hf:"].iter().chain(&CLOUDS).any(starts)
+    }
+
+    /// Makes an address readable; `None` if it is none, or a model of the local cache.
+    ///
+    /// # Errors
+    /// `Request` if the address is malformed, `Io` with a [`RemoteError`] if the model is not accessible.
+    pub fn mount(&self, path: &Path) -> anamnesis::Result<Option<RemoteMount>> {
+        if !Self::is_address(path) {
+            return Ok(None);
+        }
+        let text = path.to_string_lossy();
+        if CLOUDS.iter().any(|scheme| text.to_ascii_lowercase().starts_with(scheme)) {
+            let scheme = text.split(':').next().unwrap_or_default().to_ascii_lowercase();
+            let why = format!("{scheme}: addresses are not read; use the public or a signed https address of the file");
+            return Err(AnamnesisError::Io(RemoteError::new(RemoteFault::Scheme, why).into()));
+        }
+        match text.starts_with("hf:") {
+            true => self.mount_hub(&text),
+            false => self.mount_web(&text).map(Some),
+        }
+    }
+
+    fn mount_web(&self, text: &str) -> anamnesis::Result<RemoteMount> {
+        let url = Url::parse(text).map_err(at_address)?;
+        let (folder, name) = url.split();
+        let only = url.query().is_some().then(|| (name.to_owned(), url.clone()));
+        let root = folder.to_string();
+        let store = Arc::new(WebFolder::new(&self.client, folder, only));
+        let mount = Mount::new(root.trim_end_matches('/'), store)?;
+        Ok(RemoteMount { path: mount.root().join(name), mount, hub: None })
+    }
+
+    fn mount_hub(&self, text: &str) -> anamnesis::Result<Option<RemoteMount>> {
+        let spec = HubSpec::parse(text)?;
+        if anamnesis::is_found(text) || self.client.options.hub.is_offline {
+            return Ok(None);
+        }
+        let root = match spec.is_revision_given {
+            true => format!("hf:{}@{}", spec.model, spec.revision.replace('/', "%2F")),
+            false => format!("hf:{}", spec.model),
+        };
+        let model = HubModel::open(&self.client, &spec).map_err(|error| at_model(&root, error.into()))?;
+        let model = Arc::new(model);
+        let mount = Mount::new(&root, Arc::clone(&model) as Arc<dyn Store>)?;
+        let path = if spec.file.is_empty() { PathBuf::from(&root) } else { mount.root().join(&spec.file) };
+        Ok(Some(RemoteMount { path, mount, hub: Some((model, spec)) }))
+    }
+
+    /// The number of requests so far.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.client.requests()
+    }
+
+    /// The number of bytes received so far, without headers.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.client.bytes()
+    }
+}
+
+fn at_model(model: &str, error: std::io::Error) -> AnamnesisError {
+    AnamnesisError::Io(std::io::Error::new(error.kind(), HubError { model: model.to_owned(), error }))
+}
+
+/// A malformed address, whose text is not repeated: it may contain credentials.
+fn at_address(error: RemoteError) -> AnamnesisError {
+    AnamnesisError::Io(error.into())
+}
+
+/// An error about a model of the hub.
+#[derive(Debug)]
+struct HubError {
+    model: String,
+    error: std::io::Error,
+}
+
+impl std::fmt::Display for HubError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.model, self.error)
+    }
+}
+
+impl std::error::Error for HubError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
