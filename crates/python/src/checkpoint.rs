@@ -1,9 +1,10 @@
 //! An open checkpoint: names, shapes and schemes as plain values of Python, and tensors as bytes in arrays of NumPy's.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use anamnesis::{AnamnesisError, CancelToken, ParseLimits, TensorRole};
+use anamnesis_remote::{Remote, RemoteMount, RemoteOptions};
 use numpy::PyArray1;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -26,6 +27,17 @@ pub(crate) struct Checkpoint {
     limits: ParseLimits,
     /// By the object it is read from.
     raised: Raised,
+    /// The address it is read from, if it is one.
+    mount: Mutex<Option<RemoteMount>>,
+}
+
+/// Makes an address readable; `None` if the path is none, or a model of the local cache.
+fn mounted(path: &Path) -> anamnesis::Result<Option<RemoteMount>> {
+    if !Remote::is_address(path) {
+        return Ok(None);
+    }
+    let remote = Remote::new(RemoteOptions::from_environment()).map_err(|error| AnamnesisError::Io(error.into()))?;
+    remote.mount(path)
 }
 
 /// Bytes from which on Ctrl-C is looked for while a tensor is decoded.
@@ -38,7 +50,7 @@ impl Checkpoint {
     /// One that was made in memory, without limits.
     pub(crate) fn of(open: anamnesis::Checkpoint) -> Self {
         let open = RwLock::new(Some(Arc::new(open)));
-        Self { open, limits: ParseLimits::unbounded(), raised: Raised::default() }
+        Self { open, limits: ParseLimits::unbounded(), raised: Raised::default(), mount: Mutex::default() }
     }
 
     /// The checkpoint; calls that have it go on after another thread closes it.
@@ -95,11 +107,16 @@ impl Checkpoint {
     #[pyo3(signature = (source, options=None))]
     fn open(py: Python<'_>, source: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let (options, raised) = (open_options(options)?, Raised::default());
+        let mut mount = None;
         let opened = if let Ok(bytes) = source.cast::<PyBytes>() {
             let bytes = Bytes(PyBackedBytes::from(bytes.clone()));
             py.detach(|| anamnesis::Checkpoint::from_positioned(bytes, &options))
         } else if let Ok(path) = source.extract::<PathBuf>() {
-            py.detach(|| anamnesis::Checkpoint::open_with(path, &options))
+            py.detach(|| {
+                mount = mounted(&path)?;
+                let path = mount.as_ref().map_or(path.as_path(), RemoteMount::path);
+                anamnesis::Checkpoint::open_with(path, &options)
+            })
         } else if FileObject::fits(source) {
             let file = FileObject::new(source.clone().unbind(), raised.clone());
             py.detach(|| anamnesis::Checkpoint::from_positioned(file, &options))
@@ -109,14 +126,16 @@ impl Checkpoint {
             return Err(PyTypeError::new_err(format!("{needed} is needed, not {kind}")));
         };
         let opened = opened.map_err(|error| exception_of(py, &error, &raised))?;
-        Ok(Self { open: RwLock::new(Some(Arc::new(opened))), limits: options.limits, raised })
+        let open = RwLock::new(Some(Arc::new(opened)));
+        Ok(Self { open, limits: options.limits, raised, mount: Mutex::new(mount) })
     }
 
     /// Releases the files. Calls that are under way end as they would have.
     fn close(&self, py: Python<'_>) {
         let open = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
+        let mount = self.mount.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Memory maps of many files take time to undo.
-        py.detach(move || drop(open));
+        py.detach(move || drop((open, mount)));
     }
 
     #[getter]

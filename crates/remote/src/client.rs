@@ -211,7 +211,9 @@ fn failed(error: &ureq::Error, url: &Url, timeout: Duration) -> RemoteError {
     match error {
         ureq::Error::Timeout(_) => timed_out(host, timeout),
         ureq::Error::Io(error) => of_io(error, host, timeout),
-        ureq::Error::HostNotFound => RemoteError::new(RemoteFault::Connection, format!("the host {host} is not known")),
+        ureq::Error::HostNotFound => {
+            RemoteError::new(RemoteFault::Unreachable, format!("the host {host} is not known"))
+        }
         ureq::Error::ConnectionFailed => RemoteError::new(RemoteFault::Connection, format!("{host} cannot be reached")),
         ureq::Error::Protocol(error) => {
             let why = format!("{host} answers with something that is not HTTP: {error}");
@@ -232,11 +234,18 @@ fn timed_out(host: &str, timeout: Duration) -> RemoteError {
 
 /// The error of a connection.
 pub(crate) fn of_io(error: &std::io::Error, host: &str, timeout: Duration) -> RemoteError {
-    use std::io::ErrorKind::{TimedOut, UnexpectedEof, WouldBlock};
+    use std::io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, TimedOut, UnexpectedEof,
+        WouldBlock,
+    };
     match error.kind() {
         TimedOut | WouldBlock => timed_out(host, timeout),
         UnexpectedEof => RemoteError::new(RemoteFault::Connection, format!("{host} cut the connection")),
-        _ => RemoteError::new(RemoteFault::Connection, format!("the connection to {host} failed: {error}")),
+        BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted => {
+            RemoteError::new(RemoteFault::Connection, format!("the connection to {host} failed: {error}"))
+        }
+        // A host that is not known has no kind of its own.
+        _ => RemoteError::new(RemoteFault::Unreachable, format!("{host} cannot be reached: {error}")),
     }
 }
 

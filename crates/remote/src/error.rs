@@ -40,6 +40,8 @@ pub enum RemoteFault {
     Redirect,
     /// No answer in time.
     Timeout,
+    /// The host is not known, or there is no way to it.
+    Unreachable,
     /// The connection failed or was cut.
     Connection,
     /// A downloaded file does not have its digest.
@@ -102,7 +104,7 @@ impl From<RemoteError> for io::Error {
             RemoteFault::Missing => ErrorKind::NotFound,
             RemoteFault::Gated | RemoteFault::Unauthorized | RemoteFault::Forbidden => ErrorKind::PermissionDenied,
             RemoteFault::Timeout => ErrorKind::TimedOut,
-            RemoteFault::Connection => ErrorKind::ConnectionAborted,
+            RemoteFault::Connection | RemoteFault::Unreachable => ErrorKind::ConnectionAborted,
             RemoteFault::Cancelled => ErrorKind::Other,
             RemoteFault::RateLimit | RemoteFault::Status => ErrorKind::Other,
             _ => ErrorKind::InvalidData,

@@ -83,10 +83,23 @@ impl Store for WebFolder {
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         match &self.only {
             Some((only, _)) => Ok(vec![only.clone()]),
-            // Which of these exist is asked when they are needed.
-            None if folder.is_empty() => Ok(USUAL_NAMES.map(str::to_owned).to_vec()),
-            None => Ok(Vec::new()),
+            None if !folder.is_empty() => Ok(Vec::new()),
+            None => {
+                let names = USUAL_NAMES.map(str::to_owned);
+                self.announce(&names);
+                let mut found = Vec::new();
+                for name in names {
+                    if self.entry(&name)?.is_some() {
+                        found.push(name);
+                    }
+                }
+                Ok(found)
+            }
         }
+    }
+
+    fn lists_all(&self) -> bool {
+        self.only.is_some()
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn PositionedRead>> {

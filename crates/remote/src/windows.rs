@@ -18,6 +18,8 @@ const WINDOW_BYTES: u64 = 4 << 20;
 const MAX_GAP_BYTES: u64 = 32 << 10;
 /// Most bytes in all windows, fetched or being fetched.
 const MOST_BYTES: u64 = 48 << 20;
+/// Shorter windows are never dropped: a request costs more than their memory.
+const SMALL_BYTES: u64 = 4 << 10;
 /// A window that nobody has read from for so many reads may be dropped before all of its bytes were read.
 const STALE_READS: u64 = 4096;
 
@@ -268,7 +270,7 @@ impl State {
             let windows = self.files.iter_mut().flat_map(|(_, file)| file.windows.values_mut());
             let is_stale = |window: &Window| window.used > 0 && reads - window.last_read > STALE_READS;
             let oldest = windows
-                .filter(|window| window.held() > 0 && (window.used >= window.wanted || is_stale(window)))
+                .filter(|window| window.held() >= SMALL_BYTES && (window.used >= window.wanted || is_stale(window)))
                 .min_by_key(|window| window.last_read);
             let Some(window) = oldest else { return false };
             self.held = self.held.saturating_sub(window.held());

@@ -12,7 +12,7 @@ use super::names::{
 use super::{Origin, distributed, files, hub, keras, ollama, tensorflow, torch};
 use crate::container::{Format, unread_directory};
 use crate::error::{AnamnesisError, Result};
-use crate::io::{announce, entry_names, existing_entry, file_inside, is_mounted};
+use crate::io::{announce, entry_names, existing_entry, file_inside, is_listed, is_mounted};
 
 /// Whether `path` is the name of a model in a local store and not a file system path.
 pub(crate) fn is_in_store(path: &Path) -> bool {
@@ -178,7 +178,7 @@ fn gguf_directory(directory: &Path, names: &[String]) -> Result<Located> {
 
 /// The number of GGUF files in the directory of a checkpoint of another format.
 pub(super) fn unrelated_gguf_count(set: &Set) -> usize {
-    if set.files.iter().any(|name| is_named_as(name, Format::Gguf)) {
+    if set.files.iter().any(|name| is_named_as(name, Format::Gguf)) || !is_listed(&set.directory) {
         return 0;
     }
     let is_file = |name: &String| files::is_file(&set.directory.join(name)).unwrap_or(false);

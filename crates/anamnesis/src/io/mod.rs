@@ -25,7 +25,8 @@ pub(crate) use joined::JoinedSource;
 pub(crate) use memory::{AlignedBuffer, try_zeroed, with_capacity, zeroed};
 pub(crate) use output::write_all_at;
 pub(crate) use place::{
-    announce, entry, entry_names, entry_paths, existing_entry, is_mounted, is_unlinked_folder, open_file, open_file_in,
+    announce, entry, entry_names, entry_paths, existing_entry, is_listed, is_mounted, is_unlinked_folder, open_file,
+    open_file_in,
 };
 pub(crate) use pool::{FilePool, MAX_OPEN_FILES, read_exact_at};
 pub use positioned::PositionedRead;

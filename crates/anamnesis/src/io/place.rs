@@ -113,6 +113,11 @@ pub(crate) fn entry_names(folder: &Path) -> Result<Vec<String>> {
     Ok(paths.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
 }
 
+/// Whether the names of a folder's entries are known, all of them and without effort.
+pub(crate) fn is_listed(folder: &Path) -> bool {
+    mounted(folder).is_none_or(|(store, _)| store.lists_all())
+}
+
 /// Whether a path is a folder itself, not a link to one.
 pub(crate) fn is_unlinked_folder(path: &Path) -> Result<bool> {
     match is_mounted(path) {

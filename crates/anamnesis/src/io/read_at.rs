@@ -18,6 +18,11 @@ pub(crate) trait ReadAt {
     /// Fills `buffer` from `offset`; a short read is an error.
     fn fill_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()>;
 
+    /// Announces byte ranges that are read next, in about this order.
+    fn announce_reads(&self, ranges: &[Range<u64>]) {
+        let _ = ranges;
+    }
+
     /// The bytes of `range`, if they are in memory.
     fn in_memory(&self, range: Range<u64>) -> Option<&[u8]> {
         let _ = range;
@@ -39,6 +44,10 @@ impl<S: Source + ?Sized> ReadAt for S {
 
     fn fill_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.read_at(offset, buffer)
+    }
+
+    fn announce_reads(&self, ranges: &[Range<u64>]) {
+        self.announce(ranges);
     }
 
     fn in_memory(&self, range: Range<u64>) -> Option<&[u8]> {

@@ -53,6 +53,11 @@ pub trait Store: Send + Sync {
     /// Any error of the storage.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
 
+    /// Whether its lists have every file. A web server, for example, has files under names that only an index knows.
+    fn lists_all(&self) -> bool {
+        true
+    }
+
     /// Opens a file.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod addresses;
 mod answering;
 mod bombs;
 mod browser;
@@ -27,6 +28,7 @@ mod listing;
 mod looking;
 mod many;
 mod mixing;
+mod network;
 mod page;
 mod reading;
 mod refusing;

@@ -167,7 +167,7 @@ fn files_that_are_not_regular_are_skipped_with_a_note() {
 #[test]
 fn a_malformed_name_of_a_store_is_wrong_usage() {
     let folder = Folder::empty();
-    for name in ["hf:", "hf:a/b/c", "hf:org/name@..", "ollama:", "ollama:a/b/c/d"] {
+    for name in ["hf:", "hf:a/b//c", "hf:org/name@..", "ollama:", "ollama:a/b/c/d"] {
         for command in ["parse", "inspect", "remember", "verify", "scan"] {
             let run = folder.amn(&format!("{command} {name}"));
             assert_eq!(run.code, Some(2), "{command} {name}: {run:?}");

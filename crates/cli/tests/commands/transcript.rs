@@ -11,9 +11,12 @@ use std::ops::Range;
 use std::process::Command;
 
 use crate::folder::{Folder, Run};
+use crate::network::serve;
 
 const PROMPT: &str = "$ amn ";
 const ELLIPSIS: &str = "...";
+/// The web server of the transcripts, which has the files of the folder. It is the hub too.
+const WEB: &str = "https://models.example";
 
 /// The format of a transcript.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,11 +37,12 @@ struct Step {
 pub fn replay(text: &str, kind: Kind, folder: &Folder) -> (String, Vec<String>) {
     let lines: Vec<&str> = text.lines().collect();
     let steps = steps(&lines, kind);
+    let server = serve(folder.root());
     let mut faults = Vec::new();
     let mut found = Vec::new();
     for step in &steps {
         let shown = trimmed(&lines[step.output.clone()]);
-        let output = run(&step.line, kind, folder);
+        let output = run(&step.line, kind, folder, &server.address);
         let fails = shown.iter().any(|line| line.starts_with("error: "));
         if kind == Kind::Guide && (output.code != Some(0)) != fails {
             faults.push(format!("$ amn {}\nended with {:?}:\n{}", step.line, output.code, output.text));
@@ -98,14 +102,15 @@ struct Output {
     code: Option<i32>,
 }
 
-fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
+fn run(line: &str, kind: Kind, folder: &Folder, server: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
-    command.args(words(line)).current_dir(folder.root());
+    let line = &line.replace(WEB, server);
+    command.args(words(line)).current_dir(folder.root()).env("HF_ENDPOINT", server);
     // The output must not depend on the machine.
     for name in ["HF_HOME", "HF_HUB_CACHE", "OLLAMA_MODELS", "XDG_CACHE_HOME", "NO_COLOR", "AMN_CPU", "COLUMNS"] {
         command.env_remove(name);
     }
-    for name in ["LC_ALL", "LC_CTYPE", "LANG"] {
+    for name in ["LC_ALL", "LC_CTYPE", "LANG", "HF_HUB_OFFLINE", "HF_TOKEN", "SSL_CERT_FILE"] {
         command.env_remove(name);
     }
     command.env("HOME", folder.root()).env("TMPDIR", folder.root());
@@ -121,7 +126,7 @@ fn run(line: &str, kind: Kind, folder: &Folder) -> Output {
     if kind == Kind::Snapshot && run.code != Some(0) {
         text += &format!("[exit {}]\n", run.code.unwrap_or(-1));
     }
-    let mut text = normal(&text, folder, line.contains("--threads"));
+    let mut text = normal(&text.replace(server, WEB), folder, line.contains("--threads"));
     if kind == Kind::Snapshot {
         // Escapes output that looks like a command.
         text = text

@@ -163,8 +163,8 @@ def open(
 ) -> Checkpoint:
     """Opens a checkpoint of any format.
 
-    ``source`` is a file, a directory, an index, one shard of a set, ``"hf:org/name"`` or ``"ollama:name"`` in a local store,
-    the bytes of a file, or a binary file object that can seek.
+    ``source`` is a file, a directory, an index, one shard of a set, an ``"https://"`` address, ``"hf:org/name"`` of the local
+    cache or the hub, ``"ollama:name"`` of the local store, the bytes of a file, or a binary file object that can seek.
 
     ``config`` replaces the configuration beside the weights: a path, JSON text or a dict. ``limits`` bound what a file may
     cost: bytes of ``memory`` altogether and of one ``buffer``, ``items`` of a kind, the ``ratio`` of decompression. ``plain`` takes

@@ -22,6 +22,9 @@ pub(super) fn entry_name(bytes: &[u8]) -> Option<&[u8]> {
 pub(super) fn check(source: &(impl ReadAt + ?Sized), records: Vec<Record>, directory: u64) -> Result<Vec<Entry>> {
     let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_by_key(|&index| records[index].header);
+    let headers = order.iter().map(|&index| records[index].header);
+    let headers = headers.map(|header| header.min(directory)..header.saturating_add(READ_BYTES).min(directory));
+    source.announce_reads(&headers.collect::<Vec<_>>());
     let mut window = Window::new(source, directory, READ_BYTES);
     let mut data = vec![0; records.len()];
     let mut expected = 0;

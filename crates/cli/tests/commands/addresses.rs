@@ -1,0 +1,197 @@
+//! Commands on models at addresses.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::folder::{Folder, Run};
+use crate::network::server::{Reply, Server};
+use crate::network::{COMMIT, serve};
+use crate::samples;
+
+/// `amn` with the words of `line`, a hub at `hub`, and a cache inside of the folder.
+fn command(folder: &Folder, hub: &str, line: &str) -> Command {
+    let mut command = folder.command(line);
+    command.env("HF_ENDPOINT", hub).env("HF_HOME", folder.path("hf")).env("HF_TOKEN", "hf_secret");
+    for name in ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(folder: &Folder, hub: &str, line: &str) -> Run {
+    Run::of(command(folder, hub, line).output().unwrap())
+}
+
+/// All files below a folder with their contents.
+fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
+    if path.is_file() {
+        return vec![(String::new(), fs::read(path).unwrap())];
+    }
+    let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut files: Vec<_> = names.map(|name| (name.clone(), fs::read(path.join(name)).unwrap())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_command_takes_addresses() {
+    let folder = samples::folder();
+    let server = serve(folder.root());
+    let at = &server.address;
+    for line in [
+        "parse model.gguf --list",
+        "parse Tiny-3.1-FP8/model.safetensors.index.json",
+        "inspect Tiny-3.1-FP8/model.safetensors.index.json",
+        "inspect arrays.npz",
+        "tree Tiny-3.1-FP8/model.safetensors.index.json",
+        "stats model-fp8.safetensors",
+        "hash checkpoint.pth",
+        "show plain.safetensors model.norm.weight",
+        "verify Tiny-3.1-FP8/model.safetensors.index.json",
+        "scan checkpoint.pth",
+        "remember Tiny-3.1-FP8/model.safetensors.index.json --dry-run -o output",
+        "forget plain.safetensors --to q8_0 --dry-run -o output.gguf",
+    ] {
+        let mut words = line.split(' ');
+        let (verb, path) = (words.next().unwrap(), words.next().unwrap());
+        let rest: Vec<_> = words.collect();
+        let local = folder.amn(line).ok().replace(path, "[PATH]");
+        let remote = folder.amn(&format!("{verb} {at}/{path} {}", rest.join(" "))).ok();
+        let remote = remote.replace(&format!("{at}/{path}"), "[PATH]").replace(&format!("{at}/"), "");
+        // The places of outputs and free space differ.
+        let lines = |text: &str| -> Vec<String> {
+            let kept = |line: &&str| !["Remember:", "Space:", "Memory:"].iter().any(|start| line.starts_with(start));
+            text.lines().filter(kept).map(str::to_owned).collect()
+        };
+        assert_eq!(lines(&local), lines(&remote), "{line}");
+    }
+    let same = folder.amn(&format!("diff {at}/plain.safetensors plain.safetensors")).ok();
+    assert!(same.contains("equal") || same.contains("same") || same.contains("identical"), "{same}");
+}
+
+#[test]
+fn outputs_are_those_of_the_local_model() {
+    let folder = samples::folder();
+    let server = serve(folder.root());
+    let at = &server.address;
+    for (line, path, output) in [
+        ("remember", "Tiny-3.1-FP8/model.safetensors.index.json", ""),
+        ("remember", "model-fp8.safetensors", ".safetensors"),
+        ("convert --to gguf", "Tiny-Llama/model.safetensors", ".gguf"),
+        ("convert --to safetensors", "model.gguf", ".safetensors"),
+        ("forget --to q4_0", "plain.safetensors", ".gguf"),
+        ("forget --to bnb-nf4", "Tiny-3.1-FP8/", ""),
+    ] {
+        let address = format!("{at}/{path}");
+        for (input, output) in [(path, format!("local{output}")), (&address, format!("remote{output}"))] {
+            let run = folder.amn(&format!("{line} {input} -o {output}"));
+            assert_eq!(run.code, Some(0), "{run:?}");
+        }
+        let (local, remote) = (folder.path(&format!("local{output}")), folder.path(&format!("remote{output}")));
+        assert!(contents(&local) == contents(&remote), "{line} {path}");
+        for path in [local, remote] {
+            if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+        }
+    }
+}
+
+#[test]
+fn a_model_of_the_hub_is_read_and_downloaded() {
+    let folder = samples::folder();
+    let server = serve(folder.root());
+    let local = run(&folder, &server.address, "hash Tiny-3.1-FP8").ok();
+    let remote = run(&folder, &server.address, "hash hf:example/Tiny-3.1-FP8").ok();
+    assert_eq!(local, remote);
+    assert!(!folder.path("hf/hub").exists(), "nothing is kept");
+    let downloaded = run(&folder, &server.address, "hash hf:example/Tiny-3.1-FP8 --download").ok();
+    assert_eq!(local, downloaded);
+    let cache = folder.path("hf/hub/models--example--Tiny-3.1-FP8");
+    assert_eq!(fs::read_to_string(cache.join("refs/main")).unwrap(), COMMIT);
+    let snapshot = cache.join("snapshots").join(COMMIT);
+    assert_eq!(contents(&snapshot), contents(&folder.path("Tiny-3.1-FP8")));
+    let before = server.seen().len();
+    assert_eq!(local, run(&folder, &server.address, "hash hf:example/Tiny-3.1-FP8").ok());
+    assert_eq!(server.seen().len(), before, "the cache comes first");
+    let mut offline = command(&folder, &server.address, "verify hf:example/Tiny-3.1-FP8");
+    Run::of(offline.env("HF_HUB_OFFLINE", "1").output().unwrap()).ok();
+    // A damaged blob is found by its name.
+    let blob = fs::read_dir(cache.join("blobs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .max_by_key(|path| fs::metadata(path).unwrap().len());
+    let blob = blob.unwrap();
+    let mut content = fs::read(&blob).unwrap();
+    *content.last_mut().unwrap() ^= 1;
+    fs::write(&blob, content).unwrap();
+    let mut offline = command(&folder, &server.address, "verify hf:example/Tiny-3.1-FP8");
+    let found = Run::of(offline.env("HF_HUB_OFFLINE", "1").output().unwrap());
+    assert!(found.code == Some(1) && found.stdout.contains("damaged"), "{found:?}");
+}
+
+#[test]
+fn a_download_with_another_digest_is_refused_and_leaves_nothing() {
+    let folder = samples::folder();
+    let root = folder.root().to_path_buf();
+    let server = Server::start(move |request, _| {
+        let mut reply = crate::network::answer(&root, request);
+        if request.name().ends_with("model.safetensors")
+            && let Some(last) = reply.body.last_mut()
+        {
+            *last ^= 1;
+        }
+        reply
+    });
+    let error = run(&folder, &server.address, "inspect hf:example/Tiny-GPTQ --download").failed();
+    assert!(error.contains("digest") && error.contains("model.safetensors"), "{error}");
+    let blobs = contents(&folder.path("hf/hub/models--example--Tiny-GPTQ/blobs"));
+    assert!(blobs.iter().all(|(name, _)| !name.contains("incomplete")) && blobs.len() == 1, "only config.json");
+    assert!(!folder.path("hf/hub/models--example--Tiny-GPTQ/refs").exists());
+}
+
+#[test]
+fn errors_name_the_remedy_and_no_secret() {
+    let folder = samples::folder();
+    let server = Server::start(|request, _| match request.name() {
+        "/api/models/org/gated/revision/main" => Reply::new(403, "").with("X-Error-Code", "GatedRepo"),
+        "/api/models/org/private/revision/main" => Reply::new(401, ""),
+        "/api/models/org/none/revision/main" => Reply::new(404, "").with("X-Error-Code", "RepoNotFound"),
+        "/page.gguf" => Reply::new(200, "<html>").with("Content-Type", "text/html"),
+        "/whole.gguf" => Reply::new(200, vec![0; 5 << 20]),
+        _ => Reply::new(404, ""),
+    });
+    let at = server.address.clone();
+    for (line, words) in [
+        ("inspect hf:org/gated".to_owned(), ["hf:org/gated: ", "granted by its owner", "HF_TOKEN"]),
+        ("inspect hf:org/private".to_owned(), ["hf:org/private: ", "credentials", "hf auth login"]),
+        ("inspect hf:org/none".to_owned(), ["hf:org/none: ", "no such model", "private"]),
+        (format!("inspect {at}/page.gguf"), ["/page.gguf: ", "web page", "address of the file itself"]),
+        (format!("inspect {at}/whole.gguf"), ["/whole.gguf: ", "ranges", "download the file"]),
+        (format!("inspect {at}/none.gguf"), ["/none.gguf: ", "no such file", ""]),
+    ] {
+        let error = run(&folder, &at, &line).failed();
+        assert!(words.iter().all(|word| error.contains(word)), "{line}: {error}");
+        assert!(!error.contains("hf_secret"), "{error}");
+    }
+    for address in ["https://me:secret@host/model.gguf", "https://host/../secret", "s3://secret/model", "hf:../secret"]
+    {
+        let run = run(&folder, &at, &format!("inspect {address}"));
+        assert_eq!(run.code, Some(2), "{run:?}");
+        assert!(address.starts_with("hf:") || !run.stderr.contains("secret"), "{run:?}");
+    }
+    assert!(folder.names().iter().all(|name| !name.starts_with("output")));
+}
+
+#[test]
+fn an_unfinished_directory_asks_only_for_the_rest() {
+    let folder = samples::folder();
+    let server = serve(folder.root());
+    let line = format!("remember {}/Tiny-3.1-FP8/model.safetensors.index.json -o output", server.address);
+    folder.amn(&format!("{line} --part 1/2"));
+    let before = server.seen().len();
+    let run = folder.amn(&format!("{line} --part 2/2"));
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(server.seen().len() > before);
+    folder.amn("remember Tiny-3.1-FP8 -o expected").ok();
+    assert!(contents(&folder.path("output")) == contents(&folder.path("expected")));
+}
