@@ -125,7 +125,7 @@ pub(crate) use network::NetworkArgs;
 pub(crate) use report::ReportArgs;
 
 /// The input, and options for reading it.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct InputArgs {
     /// A file, a checkpoint directory or its index, https://HOST/FILE,
     /// hf:ORG/NAME[@REVISION][/FILE], ollama:NAME[:TAG], or - for standard input

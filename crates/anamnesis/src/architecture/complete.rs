@@ -36,6 +36,17 @@ pub(super) struct Tensors<'a> {
     pub is_whole: bool,
 }
 
+/// The tensors that a draft model of the layers for multi-token prediction shares with the other layers.
+const SHARED_WITH_DRAFT: [&str; 3] = ["token_embd.weight", "output_norm.weight", "output.weight"];
+
+/// Whether a draft model has a tensor of GGUF; `own` is the number of layers before those for multi-token prediction.
+pub(super) fn is_of_draft(own: u64, layer: Option<u64>, gguf: &str) -> bool {
+    match layer {
+        Some(layer) => layer >= own,
+        None => SHARED_WITH_DRAFT.contains(&gguf),
+    }
+}
+
 impl Architecture {
     /// The number of layers, without and with those for multi-token prediction.
     pub(super) fn layer_counts(&self, config: &Config) -> Result<(u64, u64)> {
@@ -68,7 +79,7 @@ impl Architecture {
         }) {
             let check = Check { of: self, rule, tensors, config };
             for (ending, need) in rule.endings() {
-                check.all(ending, need, layers)?;
+                check.all(ending, need, (own, layers))?;
             }
         }
         Ok(())
@@ -115,13 +126,16 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn all(&self, ending: &str, need: Need, layers: u64) -> Result<()> {
+    fn all(&self, ending: &str, need: Need, (own, layers): (u64, u64)) -> Result<()> {
         let mut shape = None;
         let (mut allowed, mut left_out) = (None, None);
         for number in 0..self.rule.layers(self.config, layers)? {
             let layer = self.rule.is_in_layer.then_some(number);
             let captures = Captures { expert: None, ending };
             let name = self.rule.gguf_name(layer, captures);
+            if self.config.is_only_mtp && !is_of_draft(own, layer, &name) {
+                continue;
+            }
             let found = self.tensors.found.get(name.as_str());
             match (need.of(self.config, number)?, found) {
                 (Presence::Needed, None) if self.tensors.is_whole => return Err(self.missing(layer, ending, need)),

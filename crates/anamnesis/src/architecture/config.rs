@@ -7,6 +7,7 @@ use super::key_names::{HEAD_KEYS, HIDDEN_KEYS, LAYER_KEYS};
 use super::language_model::flattened;
 use super::measured::Measured;
 use super::rope::Rope;
+use super::sentence_transformers::DenseModule;
 use super::value::{as_count, as_real, as_reals, missing, unexpected};
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -23,8 +24,10 @@ pub(crate) struct Config {
     pub(crate) is_without_mtp: bool,
     /// The ids of the tokens that are labels of a reranker.
     pub(crate) label_ids: Option<Vec<u64>>,
-    /// The shape of a dense module's weight.
-    pub(crate) dense_shape: Option<Vec<usize>>,
+    /// Whether only the layers for multi-token prediction are written, with the tensors they share with the others.
+    pub(crate) is_only_mtp: bool,
+    /// The dense modules behind an encoder.
+    pub(crate) dense_modules: Vec<DenseModule>,
     /// Tensors whose values were read.
     pub(crate) measured: Measured,
 }
@@ -50,7 +53,8 @@ impl Config {
             nextn_layers: 0,
             is_without_mtp: false,
             label_ids: None,
-            dense_shape: None,
+            is_only_mtp: false,
+            dense_modules: Vec::new(),
             measured: Measured::default(),
         };
         for (key, default) in defaults {
@@ -76,7 +80,8 @@ impl Config {
             nextn_layers: 0,
             is_without_mtp: false,
             label_ids: None,
-            dense_shape: None,
+            is_only_mtp: false,
+            dense_modules: Vec::new(),
             measured: Measured::default(),
         }
     }

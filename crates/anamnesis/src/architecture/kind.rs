@@ -13,11 +13,12 @@ use super::metadata_builder::MetadataBuilder;
 use super::names::{self, Rename};
 use super::restore;
 use super::rule::Rule;
+use super::sentence_transformers::DenseModules;
 use super::sidecars::SidecarFiles;
 use super::tokenizer::rules::{self, TokenizerRules};
 use super::types::TypeRules;
 use crate::catalog::MetadataValue;
-use crate::error::Result;
+use crate::error::{Request, Result};
 
 /// How the models of one architecture differ between Hugging Face and GGUF.
 ///
@@ -44,7 +45,9 @@ pub struct Architecture {
     /// Prefixes of renamed tensors whose numbers are places in a list of the configuration, with the key of the list.
     pub(super) numbered: &'static [(&'static str, &'static str)],
     pub(super) rules: &'static [&'static [Rule]],
-    /// The keys that the converter writes first, while it prepares tensors.
+    /// The keys that the converter writes before anything else.
+    pub(super) first_keys: &'static [Key],
+    /// The keys that it writes next, while it prepares tensors.
     pub(super) early_keys: &'static [Key],
     pub(super) keys: &'static [&'static [Key]],
     /// Tensors whose values are derived from the configuration.
@@ -70,12 +73,15 @@ pub struct Architecture {
     /// The architecture of models of its classes that judge texts, known by their names in directories, configurations and
     /// model cards.
     pub(super) reranker: Option<(&'static [&'static str], &'static Self)>,
-    /// The folder of a dense module that is written as `dense_2.weight`, in models of sentence-transformers.
-    pub(super) dense_module: Option<&'static str>,
+    /// The dense modules of sentence-transformers that are tensors of GGUF.
+    pub(super) dense_modules: DenseModules,
 }
 
 /// Prefixes of keys that do not begin with the name of the architecture.
 const WHOLE_KEYS: [&str; 4] = ["general.", "tokenizer.", "diffusion.", "xielu."];
+
+/// The key that counts layers for multi-token prediction.
+const NEXTN_KEY: &str = "nextn_predict_layers";
 
 /// Sets the configuration keys that tables do not give.
 pub(super) type Restore = fn(&Gguf<'_>, &mut Map<String, Value>) -> Result<usize>;
@@ -176,6 +182,7 @@ pub(super) const DECODER: Architecture = Architecture {
     is_projector: false,
     numbered: &[],
     rules: &[],
+    first_keys: &[],
     early_keys: &[],
     keys: &[key::COMMON],
     derived_tensors: &[],
@@ -189,7 +196,7 @@ pub(super) const DECODER: Architecture = Architecture {
     types: TypeRules::USUAL,
     restore_note: None,
     reranker: None,
-    dense_module: None,
+    dense_modules: DenseModules::None,
 };
 
 /// [`DECODER`] for architectures whose configuration is restored by the tables alone, or with defaults.
@@ -289,9 +296,9 @@ impl Architecture {
         Ok(if names.iter().any(is_one) { reranker } else { self })
     }
 
-    /// The folder of a dense module, whose weight is a tensor of GGUF.
-    pub(crate) const fn dense_module(&self) -> Option<&'static str> {
-        self.dense_module
+    /// The dense modules of sentence-transformers that are tensors of GGUF.
+    pub(crate) const fn dense_modules(&self) -> DenseModules {
+        self.dense_modules
     }
 
     /// The tokens whose rows of a head are a tensor of GGUF.
@@ -353,6 +360,21 @@ impl Architecture {
         Ok(config)
     }
 
+    /// The same with its layers for multi-token prediction and the tensors they share with the others.
+    pub(crate) fn config_of_mtp<'a>(
+        &self,
+        raw: &Map<String, Value>,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Config> {
+        let mut config = self.config_of(raw, names)?;
+        if config.nextn_layers == 0 || !self.nextn_layers.are_optional() {
+            let (what, why) = ("a draft model", "this model has no layers for multi-token prediction");
+            return Err(Request::Contradiction { what: what.to_owned(), why: why.to_owned() }.into());
+        }
+        config.is_only_mtp = true;
+        Ok(config)
+    }
+
     /// A configuration with only those defaults of its class that follow from other keys.
     pub(crate) fn config_without_constants(&self, raw: &Map<String, Value>) -> Result<Config> {
         let mut defaults = self.defaults(raw);
@@ -371,7 +393,12 @@ impl Architecture {
         }
     }
 
-    /// Writes the keys that come before `general.*`.
+    /// Writes the keys that come first.
+    pub(crate) fn write_first_keys(&self, config: &Config, metadata: &mut MetadataBuilder) -> Result<()> {
+        self.write(self.first_keys.iter(), config, 0, metadata)
+    }
+
+    /// Writes the keys of tensors that come before `general.*`.
     pub(crate) fn write_early_keys(&self, config: &Config, metadata: &mut MetadataBuilder) -> Result<()> {
         self.write(self.early_keys.iter(), config, 0, metadata)
     }
@@ -388,7 +415,7 @@ impl Architecture {
         file_type: u32,
         metadata: &mut MetadataBuilder,
     ) -> Result<()> {
-        for key in keys {
+        for key in keys.filter(|key| !config.is_without_mtp || key.gguf != NEXTN_KEY) {
             let value: Option<MetadataValue> = key.value(config, file_type)?;
             let name = if WHOLE_KEYS.iter().any(|prefix| key.gguf.starts_with(prefix)) {
                 key.gguf.to_owned()

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::change::{self, Change, Reshaped};
-use super::complete::{Found, Side, Tensors};
+use super::complete::{Found, Side, Tensors, is_of_draft};
 use super::config::Config;
 use super::key::LAYER_KEYS;
 use super::kind::{Architecture, Head};
@@ -77,6 +77,7 @@ impl Architecture {
             stacks: Vec::new(),
             left_out: Vec::new(),
             last: HashMap::new(),
+            own_layers,
         };
         let mut unknown = Vec::new();
         for (place, tensor) in tensors.iter().enumerate() {
@@ -177,6 +178,8 @@ struct Mapper<'a> {
     left_out: Vec<String>,
     /// The last expert of every layer.
     last: HashMap<Option<u64>, usize>,
+    /// The number of layers without those for multi-token prediction.
+    own_layers: u64,
 }
 
 impl Mapper<'_> {
@@ -223,7 +226,8 @@ impl Mapper<'_> {
                 return Ok(true);
             }
             let gguf = rule.gguf_name(layer, captures);
-            if rule.is_left_out || gguf == "output.weight" && !self.has_head()? {
+            let is_of_main_model = self.config.is_only_mtp && !is_of_draft(self.own_layers, layer, &gguf);
+            if rule.is_left_out || is_of_main_model || gguf == "output.weight" && !self.has_head()? {
                 self.left_out.push(name.to_owned());
                 return Ok(true);
             }

@@ -19,6 +19,16 @@ impl MetadataBuilder {
         }
     }
 
+    /// Sets a key; a new one comes after another.
+    pub(crate) fn set_behind(&mut self, other: &str, key: &str, value: MetadataValue) {
+        match self.entries.iter().position(|(known, _)| known == other) {
+            Some(place) if self.entries.iter().all(|(known, _)| known != key) => {
+                self.entries.insert(place + 1, (key.to_owned(), value));
+            }
+            _ => self.set(key, value),
+        }
+    }
+
     /// Sets a text; an empty one is left out.
     pub(crate) fn text(&mut self, key: impl Into<String>, text: impl Into<String>) {
         let text = text.into();

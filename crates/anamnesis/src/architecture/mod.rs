@@ -23,6 +23,7 @@ mod latent;
 mod map;
 pub(crate) mod measured;
 pub(crate) mod metadata_builder;
+pub(crate) mod mistral_format;
 mod models;
 mod modules;
 mod names;

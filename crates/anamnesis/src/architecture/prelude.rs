@@ -27,6 +27,7 @@ pub(super) use super::need::{
 pub(super) use super::restore::{self, GELU, set};
 pub(super) use super::rope_freqs::{self, ROPE_FREQS};
 pub(super) use super::rule::{Rule, Stack, layer, model};
+pub(super) use super::sentence_transformers::DenseModules;
 pub(super) use super::size::{
     ANY, EXPERT_COUNT, EXPERT_FFN, FFN, HEAD_DIM, HEADS, HIDDEN, KV_DIM, ONE, Q_DIM, QKV_DIM, SHARED_FFN, Size,
     TWO_FFN, VOCAB, first, heads, kv_heads, layer_size, size,

@@ -94,7 +94,13 @@ impl Rope {
 
     /// `rope_theta` of sliding-window layers, if they have their own.
     pub(crate) fn sliding_theta(&self) -> Result<Option<f64>> {
-        self.sliding.get("rope_theta").map(|value| as_real("rope_theta", value)).transpose()
+        match (self.sliding.get("rope_theta"), self.get("rope_theta")) {
+            // One of every layer: the second has sliding-window attention.
+            (None, Some(Value::Array(bases))) if bases.len() > 1 => {
+                Ok(self.reals("rope_theta")?.and_then(|all| all.get(1).copied()))
+            }
+            (own, _) => own.map(|value| as_real("rope_theta", value)).transpose(),
+        }
     }
 
     /// The frequency factors of Llama 3, one per pair of dimensions; `None` for other kinds of scaling.

@@ -91,6 +91,11 @@ impl TypeRules {
 
     /// The type of a tensor that does not depend on the requested one, except for that being F16.
     pub(crate) fn fixed(self, name: &str, rank: usize, weights: Weights) -> Option<TargetDtype> {
+        self.forced(name, rank, weights).or_else(|| self.stays_f32(name, rank).then_some(TargetDtype::F32))
+    }
+
+    /// The type that the architecture gives a tensor, or F32 for vectors and norms.
+    pub(crate) fn forced(self, name: &str, rank: usize, weights: Weights) -> Option<TargetDtype> {
         let is_in = |part: &&str| match part.strip_prefix('^') {
             Some(start) => name.starts_with(start),
             None => name.contains(part),
@@ -100,14 +105,14 @@ impl TypeRules {
             _ if has(self.f32) => Some(TargetDtype::F32),
             _ if has(self.f16) => Some(TargetDtype::F16),
             Weights::Plain(TargetDtype::F16) if has(self.f16_or_f32) => Some(TargetDtype::F16),
-            _ if has(self.f16_or_f32) || self.stays_f32(name, rank) => Some(TargetDtype::F32),
+            _ if has(self.f16_or_f32) || is_vector_or_norm(name, rank) => Some(TargetDtype::F32),
             _ => None,
         }
     }
 
     /// Whether a tensor is F32 whatever type is requested.
     pub(crate) fn stays_f32(self, name: &str, rank: usize) -> bool {
-        if rank < 2 || name.ends_with("_norm.weight") || self.f32.iter().any(|part| name.contains(part)) {
+        if is_vector_or_norm(name, rank) || self.f32.iter().any(|part| name.contains(part)) {
             return true;
         }
         if self.all_matrices {
@@ -119,6 +124,10 @@ impl TypeRules {
         let Some(module) = name.strip_suffix(".weight") else { return true };
         SMALL.iter().any(|small| module == *small || module.ends_with(&format!(".{small}")))
     }
+}
+
+fn is_vector_or_norm(name: &str, rank: usize) -> bool {
+    rank < 2 || name.ends_with("_norm.weight")
 }
 
 #[cfg(test)]

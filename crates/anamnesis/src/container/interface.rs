@@ -36,6 +36,11 @@ pub(crate) trait Container: Send + Sync {
         true
     }
 
+    /// The format with big-endian files, if it has them.
+    fn big_endian(&self) -> Option<&'static dyn Container> {
+        None
+    }
+
     /// The shape under which a tensor of this shape is stored.
     fn shape(&self, shape: &[usize]) -> Vec<usize> {
         shape.to_vec()

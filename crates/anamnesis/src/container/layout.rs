@@ -21,12 +21,14 @@ pub(crate) struct Layout {
     pub total_bytes: u64,
     /// Bytes that depend on the tensors' checksums, for formats that carry any.
     pub deferred: Option<Box<dyn DeferredHeaders>>,
+    /// The order of the tensors' bytes in the file, if it is not that of memory.
+    pub byte_order: Option<Box<dyn ByteOrder>>,
 }
 
 impl Layout {
     /// A file that consists of a header followed by tensors.
     pub(crate) fn with_header(header: Vec<u8>, offsets: Vec<u64>, total_bytes: u64) -> Self {
-        Self { pieces: vec![(0, header)], offsets, total_bytes, deferred: None }
+        Self { pieces: vec![(0, header)], offsets, total_bytes, deferred: None, byte_order: None }
     }
 
     /// The first piece: the start of the file.
@@ -39,4 +41,10 @@ impl Layout {
 pub(crate) trait DeferredHeaders: Send + Sync {
     /// The pieces to write, given the CRC-32 of every tensor in the order of `Layout::offsets`.
     fn pieces(&self, checksums: &[u32]) -> Result<Vec<(u64, Vec<u8>)>>;
+}
+
+/// An order of bytes that differs from that of memory.
+pub(crate) trait ByteOrder: Send + Sync {
+    /// Passes bytes of a tensor, which begin at this offset of the file, to `put` at the offsets where they are stored.
+    fn store(&self, offset: u64, bytes: &[u8], put: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()>;
 }

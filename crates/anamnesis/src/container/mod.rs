@@ -38,7 +38,7 @@ pub use detect::{detect_format, detect_format_from_bytes, detect_format_from_byt
 pub(crate) use explain::explain;
 pub use identity::Format;
 pub(crate) use interface::{Container, Opened};
-pub(crate) use layout::{DeferredHeaders, Layout, OutputTensor};
+pub(crate) use layout::{ByteOrder, DeferredHeaders, Layout, OutputTensor};
 pub use options::{Configuration, OpenOptions};
 pub(crate) use registry::{ALL, of};
 pub(crate) use sniff::sniff;

@@ -41,6 +41,13 @@ pub(super) struct SelectedTensors {
     pub left_out: usize,
 }
 
+impl SelectedTensors {
+    /// No tensors.
+    pub(super) const fn none() -> Self {
+        Self { tensors: Vec::new(), left_out: 0 }
+    }
+}
+
 impl<'a> ClaimedCatalog<'a> {
     pub(super) fn of(checkpoint: &'a Checkpoint) -> Self {
         Self { catalog: &checkpoint.catalog, sources: &checkpoint.sources, claimed: checkpoint.claimed() }

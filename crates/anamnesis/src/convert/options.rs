@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use super::rules::Rules;
 use super::split::Split;
+use super::target::ConvertTarget;
 use crate::cancel::CancelToken;
 use crate::catalog::{Dtype, MetadataValue, NamePatterns, Selection, TargetDtype};
+use crate::container::Container;
 use crate::cpu::CpuLevel;
-use crate::error::{AnamnesisError, Result};
+use crate::error::{AnamnesisError, Request, Result};
 use crate::io::output::Existing;
 use crate::limits::ParseLimits;
 use crate::pipeline::RememberOptions;
@@ -44,6 +46,19 @@ pub struct ConvertOptions {
     pub like: Option<String>,
     /// Whether a checkpoint converted to GGUF loses its layers for multi-token prediction.
     pub without_mtp: bool,
+    /// Whether a checkpoint converted to GGUF becomes a draft model: its layers for multi-token prediction with the
+    /// embedding, the last norm and the head.
+    pub only_mtp: bool,
+    /// Whether a GGUF file made from a checkpoint has the metadata and the vocabulary only, without tensors.
+    pub vocab_only: bool,
+    /// Whether matrices that a checkpoint stores as FP8 become Q8_0 in GGUF.
+    pub fp8_as_q8: bool,
+    /// Whether the dense modules of sentence-transformers become tensors of a GGUF file.
+    pub dense_modules: bool,
+    /// Whether the input is described by Mistral's `params.json`, even if there is a `config.json`.
+    pub mistral_format: bool,
+    /// Whether a GGUF file is big-endian, for machines of that byte order.
+    pub big_endian: bool,
     /// Whether the vision and audio towers of a multimodal model are written instead of its language model.
     pub projector: bool,
     /// The directory of the model that an adapter (LoRA) was trained for. Only its configuration is read.
@@ -168,6 +183,48 @@ impl ConvertOptions {
         self
     }
 
+    /// Sets whether a checkpoint converted to GGUF becomes a draft model of its layers for multi-token prediction.
+    #[must_use]
+    pub const fn with_only_mtp(mut self, only: bool) -> Self {
+        self.only_mtp = only;
+        self
+    }
+
+    /// Sets whether a GGUF file made from a checkpoint has no tensors.
+    #[must_use]
+    pub const fn with_vocab_only(mut self, only: bool) -> Self {
+        self.vocab_only = only;
+        self
+    }
+
+    /// Sets whether matrices that a checkpoint stores as FP8 become Q8_0 in GGUF.
+    #[must_use]
+    pub const fn with_fp8_as_q8(mut self, as_q8: bool) -> Self {
+        self.fp8_as_q8 = as_q8;
+        self
+    }
+
+    /// Sets whether the dense modules of sentence-transformers become tensors of a GGUF file.
+    #[must_use]
+    pub const fn with_dense_modules(mut self, written: bool) -> Self {
+        self.dense_modules = written;
+        self
+    }
+
+    /// Sets whether the input is in Mistral's own format.
+    #[must_use]
+    pub const fn with_mistral_format(mut self, is_mistral: bool) -> Self {
+        self.mistral_format = is_mistral;
+        self
+    }
+
+    /// Sets whether a GGUF file is big-endian.
+    #[must_use]
+    pub const fn with_big_endian(mut self, big: bool) -> Self {
+        self.big_endian = big;
+        self
+    }
+
     /// Sets whether the towers of a multimodal model are written instead of its language model.
     #[must_use]
     pub const fn with_projector(mut self, projector: bool) -> Self {
@@ -280,6 +337,18 @@ impl ConvertOptions {
     pub fn with_rule(mut self, pattern: &str, spec: &str) -> Result<Self> {
         self.rules.add(pattern, spec)?;
         Ok(self)
+    }
+
+    /// The container of a target, in the requested byte order.
+    pub(crate) fn container(&self, target: ConvertTarget) -> Result<&'static dyn Container> {
+        let container = target.container()?;
+        match self.big_endian {
+            false => Ok(container),
+            true => container.big_endian().ok_or_else(|| {
+                let (what, why) = ("a big-endian file", "only GGUF has a byte order");
+                Request::Contradiction { what: what.to_owned(), why: why.to_owned() }.into()
+            }),
+        }
     }
 
     /// The output type, if one is set.

@@ -106,6 +106,7 @@ impl Checkpoint {
             return Err(Request::Contradiction { what: format!("the target {target}"), why }.into());
         }
         self.check_split(target, options.split)?;
+        self.check_gguf_options(target, options)?;
         let Some(encoding) = target.encoding() else {
             options.quantise.check_unused(target.name())?;
             return options.rules.check_unused(target.name());
@@ -192,6 +193,35 @@ impl Checkpoint {
             members: members.collect(),
             metadata: quantiser.metadata(&model),
             documents: quantiser.documents(&model),
+        }
+    }
+
+    /// Refuses options of GGUF files that contradict one another or the target.
+    fn check_gguf_options(&self, target: ConvertTarget, options: &ConvertOptions) -> Result<()> {
+        options.container(target)?;
+        let is_model = target.format() == Format::Gguf && self.format() != Format::Gguf && !options.keep_names;
+        let of_model = [
+            (options.vocab_only, "a vocabulary without tensors"),
+            (options.only_mtp, "a draft model"),
+            (options.fp8_as_q8, "Q8_0 in place of FP8"),
+            (options.dense_modules, "a file with dense modules"),
+        ];
+        let contradiction = |what: &str, why: &str| {
+            Err(AnamnesisError::Request(Request::Contradiction { what: what.to_owned(), why: why.to_owned() }))
+        };
+        match of_model.iter().find(|(is_set, _)| *is_set) {
+            Some((_, what)) if !is_model => contradiction(what, "only a checkpoint that becomes a GGUF model has it"),
+            Some((_, what)) if options.projector => contradiction(what, "a projector is no language model"),
+            _ if options.vocab_only && (target.is_quantized() || options.split != Split::Whole) => {
+                contradiction("a vocabulary without tensors", "there is nothing to quantise or to split")
+            }
+            _ if options.fp8_as_q8 && target.is_quantized() => {
+                contradiction("Q8_0 in place of FP8", "the target quantises all weights")
+            }
+            _ if options.only_mtp && options.without_mtp => {
+                contradiction("a draft model", "its layers for multi-token prediction are left out")
+            }
+            _ => Ok(()),
         }
     }
 

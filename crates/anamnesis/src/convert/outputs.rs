@@ -222,6 +222,7 @@ impl<'a> Planner<'a> {
             shape: &shape,
             is_quantised: !is_plain,
             is_block: sources.first().is_some_and(is_block),
+            is_fp8: !is_plain && mapped.tree.tensors().iter().all(|&index| self.is_fp8(index)),
             stored,
         };
         let is_folded = values.is_block && sources.len() > leaves.len();
@@ -254,6 +255,12 @@ impl<'a> Planner<'a> {
         };
         self.drafts.push(Draft { name, output_name, shape, content, is_companion });
         Ok(())
+    }
+
+    /// Whether an input tensor is stored as FP8, with scales.
+    fn is_fp8(&self, index: usize) -> bool {
+        let codes = self.tensors[index].parts.first().map(|id| self.input.catalog.get(*id).dtype);
+        self.tensors[index].stored.is_none() && matches!(codes, Some(Dtype::F8E4M3 | Dtype::F8E5M2))
     }
 
     /// The stored tensor of a weight, if it consists of blocks that the output can hold.

@@ -51,7 +51,7 @@ impl Checkpoint {
             0 => {}
             count => notes.push(PlanNote::SidecarsLeftOut { count }),
         }
-        let plans = split::lay_out(planned, options.split, target.container()?, metadata)?;
+        let plans = split::lay_out(planned, options.split, options.container(target)?, metadata)?;
         let input = PlanInput::of(self);
         let configuration = configuration.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         Ok(ConvertPlan { input, plans, stats, kept, notes, architecture, configuration, run: options.run.clone() })

@@ -22,6 +22,8 @@ pub(super) enum Types {
         decoded: TargetDtype,
         /// Whether NaN and infinities may be quantised.
         allow_nonfinite: bool,
+        /// Whether matrices that are stored as FP8 become Q8_0.
+        fp8_as_q8: bool,
     },
 }
 
@@ -33,6 +35,8 @@ pub(super) struct TypedValues<'a> {
     pub is_quantised: bool,
     /// Whether it is stored as blocks.
     pub is_block: bool,
+    /// Whether it is stored as FP8 with scales.
+    pub is_fp8: bool,
     /// The common type of its source tensors, if all are plain and of the same type.
     pub stored: Option<Dtype>,
 }
@@ -69,8 +73,8 @@ impl Types {
                 dtype: of_stored,
                 encoded_from: TargetDtype::F32,
             }),
-            Self::LlamaCpp { weights, rules, decoded, .. } => {
-                let dtype = llama_cpp(weights, rules, values)?;
+            Self::LlamaCpp { weights, rules, decoded, fp8_as_q8, .. } => {
+                let dtype = llama_cpp(weights, rules, values, fp8_as_q8)?;
                 // Values changed by the mapping are rounded to their stored type before they are quantised, as if a
                 // plain GGUF file had been written in between.
                 let encoded_from = if values.is_quantised { decoded } else { of_stored };
@@ -81,11 +85,17 @@ impl Types {
 }
 
 /// The type that llama.cpp's converter gives a tensor; `None` means Q8_0.
-fn llama_cpp(weights: Weights, rules: TypeRules, values: &TypedValues<'_>) -> Option<TargetDtype> {
+fn llama_cpp(weights: Weights, rules: TypeRules, values: &TypedValues<'_>, fp8_as_q8: bool) -> Option<TargetDtype> {
     let row = values.shape.last().map_or(0, |&row| row as u64);
-    if let Some(fixed) = rules.fixed(values.output_name, values.shape.len(), weights) {
-        return Some(fixed);
-    }
+    let (name, rank) = (values.output_name, values.shape.len());
+    let weights = match rules.forced(name, rank, weights) {
+        Some(forced) => return Some(forced),
+        None if fp8_as_q8 && values.is_fp8 => Weights::Q8_0,
+        None => match rules.fixed(name, rank, weights) {
+            Some(fixed) => return Some(fixed),
+            None => weights,
+        },
+    };
     match weights {
         Weights::Plain(dtype) => Some(dtype),
         Weights::Q8_0 if row.is_multiple_of(BlockType::Q8_0.block_elements()) => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::shared::SharedScale;
 use super::values::{Origin, Values};
 use crate::catalog::{Extent, Metadata, TargetDtype, TensorId};
-use crate::container::{Container, DeferredHeaders, Layout, OutputTensor};
+use crate::container::{ByteOrder, Container, DeferredHeaders, Layout, OutputTensor};
 use crate::error::Result;
 use crate::scheme::TileEncoder;
 
@@ -18,6 +18,8 @@ pub(crate) struct Plan {
     pub(crate) total_bytes: u64,
     /// Headers that contain checksums, written last.
     pub(crate) deferred: Option<Box<dyn DeferredHeaders>>,
+    /// The order of the tensors' bytes, if it is not that of memory.
+    pub(super) byte_order: Option<Box<dyn ByteOrder>>,
     /// Whether every job is one tile, so that its bytes arrive in order.
     pub(super) is_ordered: bool,
 }
@@ -119,7 +121,7 @@ impl Plan {
     /// Computes the layout of a file of `container`.
     pub(crate) fn new(planned: Vec<Planned>, container: &dyn Container, metadata: Option<&Metadata>) -> Result<Self> {
         let outputs: Vec<OutputTensor> = planned.iter().flat_map(|planned| planned.outputs.iter().cloned()).collect();
-        let Layout { pieces, offsets, total_bytes, deferred } = container.lay_out(&outputs, metadata)?;
+        let Layout { pieces, offsets, total_bytes, deferred, byte_order } = container.lay_out(&outputs, metadata)?;
         let mut placed = outputs.into_iter().zip(offsets).enumerate().map(|(index, (output, offset))| PlacedTensor {
             output,
             index,
@@ -131,7 +133,7 @@ impl Plan {
             .collect();
         // Sorted by offset, so that a single worker writes sequentially.
         jobs.sort_by_key(|job| job.outputs.first().map_or(0, |first| first.offset));
-        Ok(Self { jobs, pieces, total_bytes, deferred, is_ordered: false })
+        Ok(Self { jobs, pieces, total_bytes, deferred, byte_order, is_ordered: false })
     }
 
     /// A plan without a file: the outputs have consecutive offsets, in the given order.
@@ -145,7 +147,7 @@ impl Plan {
         };
         let mut job = |Planned { outputs, work }| Job { outputs: outputs.into_iter().map(&mut place).collect(), work };
         let jobs = planned.into_iter().map(&mut job).collect();
-        Self { jobs, pieces: Vec::new(), total_bytes: offset, deferred: None, is_ordered: false }
+        Self { jobs, pieces: Vec::new(), total_bytes: offset, deferred: None, byte_order: None, is_ordered: false }
     }
 
     /// The plan with every job as one tile, so that its bytes arrive in order.
@@ -161,7 +163,7 @@ impl Plan {
     /// The plan reduced to the weights that are quantised, the only ones that lose precision.
     pub(crate) fn into_encoded(mut self) -> Self {
         self.jobs.retain(|job| matches!(job.work, Work::Encode { .. }));
-        Self { deferred: None, ..self }
+        Self { deferred: None, byte_order: None, ..self }
     }
 
     /// The number of quantised weights that are decoded.

@@ -168,10 +168,15 @@ impl Worker<'_, '_> {
     fn fill(&mut self, file: usize, job: &Job, tile: &Tile, sink: &dyn TileSink) -> Result<()> {
         let Self { outputs, sources, cancel, sender, buffers, encoding, .. } = self;
         let needs_checksums = outputs[file].plan.deferred.is_some();
+        let byte_order = outputs[file].plan.byte_order.as_deref();
         let send = |kind| drop(sender.send(WorkerEvent { output: file, kind }));
         let mut put = |output: usize, start: u64, content: &[u8]| {
             let checksum = if needs_checksums { crc32fast::hash(content) } else { 0 };
-            sink.put(job.outputs[output].offset + start, content)?;
+            let offset = job.outputs[output].offset + start;
+            match byte_order {
+                None => sink.put(offset, content)?,
+                Some(order) => order.store(offset, content, &mut |offset, bytes| sink.put(offset, bytes))?,
+            }
             let piece = Piece { start, bytes: content.len() as u64, checksum };
             send(EventKind::Piece { job: tile.job, tensor: output, piece });
             Ok(())
@@ -180,7 +185,10 @@ impl Worker<'_, '_> {
             Work::Copy { extent, .. } => {
                 for range in tile.steps() {
                     cancel.check()?;
-                    if !needs_checksums && copy_in_kernel(extent, sources, &range, job.outputs[0].offset, sink)? {
+                    if !needs_checksums
+                        && byte_order.is_none()
+                        && copy_in_kernel(extent, sources, &range, job.outputs[0].offset, sink)?
+                    {
                         let piece = Piece { start: range.start, bytes: range.end - range.start, checksum: 0 };
                         send(EventKind::Piece { job: tile.job, tensor: 0, piece });
                     } else {

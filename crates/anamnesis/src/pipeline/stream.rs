@@ -39,7 +39,7 @@ struct State<'a, W> {
 impl<'a, W: Write + Send> StreamSink<'a, W> {
     /// A sink for this plan; `None` if the plan cannot be written sequentially.
     pub(crate) fn new(plan: &Plan, writer: &'a mut W, cancel: &CancelToken) -> Option<Self> {
-        if plan.deferred.is_some() || !plan.jobs.iter().all(is_written_in_order) {
+        if plan.deferred.is_some() || plan.byte_order.is_some() || !plan.jobs.iter().all(is_written_in_order) {
             return None;
         }
         let extent = |start: u64, bytes: u64| Some((start, start.checked_add(bytes)?));

@@ -300,6 +300,26 @@ pub(crate) struct ConvertArgs {
     /// From a model directory to GGUF: leave out layers for multi-token prediction
     #[arg(long, conflicts_with = "keep_names", help_heading = GGUF)]
     pub(crate) no_mtp: bool,
+    /// From a model directory to GGUF: write only the layers for multi-token prediction, with the embedding, the last norm
+    /// and the head: a draft model for speculative decoding
+    #[arg(long, conflicts_with_all = ["keep_names", "no_mtp"], help_heading = GGUF)]
+    pub(crate) mtp: bool,
+    /// From a model directory to GGUF: write the metadata and the vocabulary only, without tensors
+    #[arg(long, conflicts_with_all = ["keep_names", "mmproj"], help_heading = GGUF)]
+    pub(crate) vocab_only: bool,
+    /// From a model directory to GGUF: write matrices that are stored as FP8 as Q8_0
+    #[arg(long, conflicts_with_all = ["keep_names", "mmproj"], help_heading = GGUF)]
+    pub(crate) fp8_as_q8: bool,
+    /// From a model directory of sentence-transformers to GGUF: write its dense modules too (EmbeddingGemma)
+    #[arg(long, conflicts_with_all = ["keep_names", "mmproj"], help_heading = GGUF)]
+    pub(crate) sentence_transformers_dense_modules: bool,
+    /// From a model directory to GGUF: read Mistral's own files, params.json and consolidated*.safetensors, even if there
+    /// are others
+    #[arg(long, conflicts_with_all = ["keep_names", "mmproj"], help_heading = GGUF)]
+    pub(crate) mistral_format: bool,
+    /// Write a big-endian GGUF file, for machines of that byte order
+    #[arg(long, help_heading = GGUF)]
+    pub(crate) bigendian: bool,
     /// From a multimodal model directory to GGUF: write its vision and audio towers instead of its language model
     #[arg(long, conflicts_with = "keep_names", help_heading = GGUF)]
     pub(crate) mmproj: bool,

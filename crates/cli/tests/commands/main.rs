@@ -19,6 +19,7 @@ mod folder;
 mod folding;
 mod foreign;
 mod gguf;
+mod gguf_options;
 mod guides;
 mod help;
 mod interruption;

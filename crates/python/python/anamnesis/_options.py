@@ -114,6 +114,12 @@ class ConvertOptions(QuantizeOptions, total=False):
     gguf_remove_kv: Texts
     like: str
     no_mtp: bool
+    mtp: bool
+    vocab_only: bool
+    fp8_as_q8: bool
+    sentence_transformers_dense_modules: bool
+    mistral_format: bool
+    bigendian: bool
     base: Path
     mmproj: bool
     with_mmproj: bool

@@ -56,7 +56,7 @@ pub(super) static OCR: Architecture = Architecture {
     },
     rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERTS, CORRECTION],
     dropped: &["model.sam_model", "model.qwen2_model", "sam_model", "qwen2_model"],
-    early_keys: &[TEMPLATE],
+    first_keys: &[TEMPLATE],
     keys: &[COMMON, OCR_KEYS],
     drops_nextn_layers: true,
     ..DEEPSEEK

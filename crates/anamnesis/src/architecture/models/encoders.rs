@@ -383,7 +383,8 @@ pub(super) static EMBEDDING_GEMMA: Architecture = Architecture {
     classes: &[class("Gemma3TextModel", "gemma3_text")],
     renames: &[Rename::Prefix("model.", "model."), Rename::Prefix("", "model.")],
     rules: &[GEMMA_EMBED, FOUR_NORMS, ATTENTION, GEMMA_QK_NORMS, GATED_FFN],
-    keys: &[COMMON, GEMMA_KEYS, POOLING],
+    keys: &[COMMON, GEMMA_KEYS, DENSE_KEYS, POOLING],
+    dense_modules: DenseModules::OnRequest,
     tokenizer: TokenizerRules {
         no_space_prefix: true,
         classes: &[("gemma3_text", TokenizerClass::Registered("GemmaTokenizer"))],
@@ -405,6 +406,18 @@ const GEMMA_QK_NORMS: &[Rule] = &[
     layer("self_attn.q_norm.*", "attn_q_norm.*", &[HEAD_DIM]).with(&[Change::PlusOne]),
     layer("self_attn.k_norm.*", "attn_k_norm.*", &[HEAD_DIM]).with(&[Change::PlusOne]),
 ];
+/// The sizes of the dense modules of sentence-transformers.
+const DENSE_KEYS: &[Key] = &[
+    count_fn("dense_2_feat_in", |config| Ok(features(config, "dense_2").map(|[inputs, _]| inputs))),
+    count_fn("dense_2_feat_out", |config| Ok(features(config, "dense_2").map(|[_, outputs]| outputs))),
+    count_fn("dense_3_feat_in", |config| Ok(features(config, "dense_3").map(|[inputs, _]| inputs))),
+    count_fn("dense_3_feat_out", |config| Ok(features(config, "dense_3").map(|[_, outputs]| outputs))),
+];
+
+fn features(config: &Config, name: &str) -> Option<[u64; 2]> {
+    config.dense_modules.iter().find(|module| module.name == name)?.features
+}
+
 const GEMMA_KEYS: &[Key] = &[
     real_fn("final_logit_softcapping", |config| {
         Ok(config.real(&["final_logit_softcapping"])?.filter(|cap| *cap != 0.0))

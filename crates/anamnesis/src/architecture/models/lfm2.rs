@@ -21,11 +21,11 @@ pub(super) static ENCODER: Architecture = Architecture {
     renames: &[Rename::Prefix("layers.", "model.layers."), Rename::Prefix("embed", "model.embed")],
     rules: &[TENSORS, DENSE_FFN],
     early_keys: &[count_fn("embedding_length_out", |config| {
-        Ok(config.dense_shape.as_ref().and_then(|shape| shape.first()).map(|&rows| rows as u64))
+        Ok(config.dense_modules.first().map(|module| module.rows))
     })],
     keys: &[COMMON, KEYS, FFN_KEY, BIDIRECTIONAL, POOLING],
     tokenizer: TOKENS,
-    dense_module: Some("1_Dense"),
+    dense_modules: DenseModules::Always("1_Dense"),
     restore: None,
     ..PLAIN
 };

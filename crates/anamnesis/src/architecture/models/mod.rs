@@ -64,6 +64,7 @@ architectures! {
     llama_multimodal[PIXTRAL, MULTIMODAL, HEADLESS, SARASHINA, BIDIRECTIONAL],
     llama4,
     mistral3[MISTRAL3, MISTRAL4],
+    mistral_native[UNSCALED, SCALED, EXPERT_MODEL],
     arcee[ARCEE, NANBEIGE],
     glm[GLM4V, GLM_OCR, GLM4V_MOE, SOLAR_OPEN],
     minimax[TEXT01, M2, M3],

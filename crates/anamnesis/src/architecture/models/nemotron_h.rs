@@ -160,6 +160,8 @@ const TENSORS: &[Rule] = &[
 ];
 
 const KEYS: &[Key] = &[
+    removed("attention.key_length"),
+    removed("attention.value_length"),
     count("vocab_size", &["vocab_size"]),
     count_fn("rope.dimension_count", |config| config.share_of_width().map(Some)),
     count("ssm.conv_kernel", &["conv_kernel"]),

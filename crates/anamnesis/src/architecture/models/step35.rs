@@ -102,10 +102,6 @@ fn limits(config: &Config, key: &str) -> Result<Option<Vec<f32>>> {
 }
 
 const KEYS: &[Key] = &[
-    real_fn("rope.freq_base_swa", |config| match config.get("rope_theta") {
-        Some(Value::Array(_)) => Ok(config.reals("rope_theta")?.and_then(|bases| bases.get(1).copied())),
-        _ => config.rope().sliding_theta(),
-    }),
     ints_fn("attention.head_count", |config| {
         config.per_layer(|layer| Ok(of_layer(config, "num_attention_heads", layer)? as i32)).map(Some)
     }),

@@ -9,6 +9,7 @@ mod document;
 #[cfg(test)]
 pub(crate) mod hostile;
 mod internlm;
+mod mistral;
 mod overrides;
 mod phi3;
 mod plamo;
@@ -83,6 +84,7 @@ pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) ->
         VocabularyKind::Unigram => unigram::write(&sources, request, &mut metadata)?,
         VocabularyKind::XlmRoberta => unigram::write_xlm_roberta(&sources, request, &mut metadata)?,
         VocabularyKind::Rwkv => rwkv::write(&sources, request, &mut metadata)?,
+        VocabularyKind::Mistral => mistral::write(files, request, &mut metadata)?,
         VocabularyKind::Plamo => plamo::write(&sources, request, &mut metadata)?,
         VocabularyKind::Gemma4 => sentencepiece_json::write_with_merges(&mut sources, request, &mut metadata)?,
         VocabularyKind::None => metadata.text("tokenizer.ggml.model", "none"),

@@ -6,7 +6,11 @@ use super::request::VocabularyRequest;
 use super::sources::Sources;
 use super::special::key_of;
 use crate::architecture::metadata_builder::MetadataBuilder;
+use crate::catalog::MetadataValue;
 use crate::error::Result;
+
+/// The key of the token types, which come before special tokens.
+const TYPES: &str = "tokenizer.ggml.token_type";
 
 pub(super) fn write(
     sources: &Sources<'_>,
@@ -14,6 +18,9 @@ pub(super) fn write(
     metadata: &mut MetadataBuilder,
 ) -> Result<()> {
     let overrides = &request.rules.overrides;
+    if let Some(template) = overrides.chat_template {
+        metadata.text("tokenizer.chat_template", template);
+    }
     if !overrides.ids.is_empty() {
         let added = sources.settings.added_tokens()?;
         for (role, token) in overrides.ids {
@@ -46,9 +53,6 @@ pub(super) fn write(
     for (flag, truth) in overrides.flags {
         metadata.truth(format!("tokenizer.ggml.{flag}"), *truth);
     }
-    if let Some(template) = overrides.chat_template {
-        metadata.text("tokenizer.chat_template", template);
-    }
     if let Some(template) = overrides.default_template {
         match sources.files.read("chat_template.jinja")? {
             Some(own) => metadata.text("tokenizer.chat_template", String::from_utf8_lossy(&own)),
@@ -57,7 +61,7 @@ pub(super) fn write(
     }
     let prefix = sources.settings.get("add_prefix_space").and_then(Value::as_bool);
     if let Some(prefix) = prefix.filter(|_| overrides.space_prefix) {
-        metadata.truth("tokenizer.ggml.add_space_prefix", prefix);
+        metadata.set_behind(TYPES, "tokenizer.ggml.add_space_prefix", MetadataValue::Bool(prefix));
     }
     Ok(())
 }

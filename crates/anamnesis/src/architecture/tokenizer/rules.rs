@@ -61,7 +61,7 @@ pub(crate) struct TokenOverrides {
     pub chat_template: Option<&'static str>,
     /// The chat template of models without one in a file of its own, whatever their settings have.
     pub default_template: Option<&'static str>,
-    /// Whether `add_prefix_space` of `tokenizer_config.json` is written last.
+    /// Whether `add_prefix_space` of `tokenizer_config.json` is written, after the types of tokens.
     pub space_prefix: bool,
     /// Whether the first of several `eos_token_id`s of `generation_config.json` ends a turn.
     pub end_of_turn: bool,
@@ -99,6 +99,8 @@ pub(crate) enum VocabularyKind {
     XlmRoberta,
     /// The word list of RWKV.
     Rwkv,
+    /// `tekken.json` or `tokenizer.model.v*` of Mistral's own format.
+    Mistral,
     /// `tokenizer.jsonl` of PLaMo.
     Plamo,
     /// SentencePiece in `tokenizer.json` with its merges.

@@ -223,12 +223,17 @@ pub(super) struct ModelSettings<'m> {
     pub(super) add_dummy_prefix: bool,
     pub(super) remove_extra_whitespaces: bool,
     pub(super) charsmap: &'m [u8],
+    /// The ids of the unknown, begin, end and padding tokens; -1 for none.
+    pub(super) ids: [i64; 4],
 }
+
+/// The ids of special tokens in models that set none.
+const IDS: [i64; 4] = [0, 1, 2, -1];
 
 impl<'m> ModelSettings<'m> {
     pub(super) fn read(model: &'m [u8]) -> Result<Self> {
         let mut settings =
-            Self { model_type: 1, add_dummy_prefix: true, remove_extra_whitespaces: true, charsmap: &[] };
+            Self { model_type: 1, add_dummy_prefix: true, remove_extra_whitespaces: true, charsmap: &[], ids: IDS };
         let mut fields = Fields::new(model);
         while let Some((number, field)) = fields.next()? {
             let Field::Bytes(message) = field else { continue };
@@ -238,6 +243,8 @@ impl<'m> ModelSettings<'m> {
             {
                 match (number, place, value) {
                     (2, 3, Field::Varint(kind)) => settings.model_type = kind,
+                    // A negative number takes all 64 bits.
+                    (2, 40..=43, Field::Varint(id)) => settings.ids[place as usize - 40] = id as i64,
                     (3, 2, Field::Bytes(charsmap)) => settings.charsmap = charsmap,
                     (3, 3, Field::Varint(truth)) => settings.add_dummy_prefix = truth != 0,
                     (3, 4, Field::Varint(truth)) => settings.remove_extra_whitespaces = truth != 0,

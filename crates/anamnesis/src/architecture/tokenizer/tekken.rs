@@ -9,6 +9,7 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::added::bounded;
+use super::mistral::{Version, community_template};
 use super::request::VocabularyRequest;
 use super::token_type::{CONTROL, NORMAL};
 use crate::architecture::metadata_builder::MetadataBuilder;
@@ -45,9 +46,28 @@ const SPECIAL: [&str; 20] = [
 
 /// Writes the vocabulary of the file.
 pub(super) fn write(text: &[u8], request: &VocabularyRequest<'_>, metadata: &mut MetadataBuilder) -> Result<()> {
+    let version = write_vocabulary(text, request, metadata)?;
+    match community_template(&version) {
+        Some(template) => metadata.text("tokenizer.chat_template", template),
+        None => {
+            let version = version.name.as_deref().unwrap_or("unknown");
+            metadata.note(format!("no chat template is written: {FILE} of version {version} contains none"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the tokens of the file, and returns its version.
+pub(super) fn write_vocabulary(
+    text: &[u8],
+    request: &VocabularyRequest<'_>,
+    metadata: &mut MetadataBuilder,
+) -> Result<Version> {
     let file: File =
         serde_json::from_slice(text).map_err(|error| AnamnesisError::parse(error.to_string()).within(FILE))?;
-    written(&file, request, metadata).map_err(|error| error.within(FILE))
+    written(&file, request, metadata).map_err(|error| error.within(FILE))?;
+    let name = file.config.get("version").and_then(Value::as_str).map(str::to_owned);
+    Ok(Version { name, is_tekken: true })
 }
 
 fn written(file: &File, request: &VocabularyRequest<'_>, metadata: &mut MetadataBuilder) -> Result<()> {
@@ -86,16 +106,9 @@ fn written(file: &File, request: &VocabularyRequest<'_>, metadata: &mut Metadata
     // Integers: the file has no scores.
     metadata.array("tokenizer.ggml.scores", MetadataArray::I32(vec![0; size]));
     metadata.array("tokenizer.ggml.token_type", MetadataArray::I32(kinds));
+    metadata.number(format!("{}.vocab_size", request.architecture), u32::try_from(size).unwrap_or(u32::MAX));
     metadata.truth("tokenizer.ggml.add_bos_token", true);
     metadata.truth("tokenizer.ggml.add_eos_token", false);
-    match file.config.get("version").and_then(Value::as_str) {
-        Some("v3") => metadata.text("tokenizer.chat_template", "mistral-v3-tekken"),
-        Some("v7") => metadata.text("tokenizer.chat_template", "mistral-v7-tekken"),
-        version => {
-            let version = version.unwrap_or("unknown");
-            metadata.note(format!("no chat template is written: {FILE} of version {version} contains none"));
-        }
-    }
     Ok(())
 }
 

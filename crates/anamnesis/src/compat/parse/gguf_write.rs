@@ -8,7 +8,7 @@ use std::path::Path;
 use super::gguf::{GgufMetadataValue, GgufType};
 use crate::compat::in_memory::InMemory;
 use crate::container::Layout;
-use crate::container::gguf::{Keys, NewTensor, lay_out};
+use crate::container::gguf::{Endian, Keys, NewTensor, lay_out};
 use crate::error::Result;
 
 /// A tensor to be written, already encoded if its type is a block type.
@@ -81,5 +81,5 @@ fn layout_of<S: BuildHasher>(
         .iter()
         .map(|&GgufWriteTensor { name, shape, dtype, data }| NewTensor { name, shape, dtype, bytes: data.len() as u64 })
         .collect();
-    lay_out(&tensors, metadata.iter().map(|(key, value)| (key.as_str(), value)), Keys::Sorted)
+    lay_out(&tensors, metadata.iter().map(|(key, value)| (key.as_str(), value)), Keys::Sorted, Endian::Little)
 }

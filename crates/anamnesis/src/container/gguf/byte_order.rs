@@ -1,4 +1,5 @@
-//! Big-endian GGUF files: a region behind the file presents the tensors in little-endian order.
+//! Big-endian GGUF files: a region behind the file presents the tensors in little-endian order, and tensors that are
+//! written are swapped.
 //!
 //! A block is ggml's C struct in the memory layout of a big-endian machine: its multi-byte fields are swapped. Some
 //! structs declare a byte array that ggml's code reads as native integers. The byte order of these fields depends on
@@ -8,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
 use crate::catalog::{BlockType, Dtype};
+use crate::container::layout::ByteOrder;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
 
@@ -56,11 +58,16 @@ pub(super) fn has_big_endian_layout(dtype: Dtype) -> bool {
     multibyte_fields(dtype).is_some()
 }
 
+/// The tensors of a big-endian file.
+pub(super) struct SwappedTensors {
+    /// In file order, without overlaps.
+    tensors: Vec<SwappedTensor>,
+}
+
 /// A copy of the file with its tensors in little-endian order. Only tensors can be read.
 pub(super) struct LittleEndian {
     file_bytes: u64,
-    /// In file order, without overlaps.
-    tensors: Vec<SwappedTensor>,
+    tensors: SwappedTensors,
 }
 
 struct SwappedTensor {
@@ -69,16 +76,56 @@ struct SwappedTensor {
     fields: &'static [Fields],
 }
 
-impl LittleEndian {
-    /// A file of `file_bytes` bytes with tensors of these types at these ranges. Types without a defined layout are
-    /// omitted.
-    pub(super) fn new(tensors: impl Iterator<Item = (Dtype, Range<u64>)>, file_bytes: u64) -> Self {
+impl SwappedTensors {
+    /// Tensors of these types at these ranges. Types without a defined layout are omitted.
+    pub(super) fn new(tensors: impl Iterator<Item = (Dtype, Range<u64>)>) -> Self {
         let swapped = |(dtype, range): (Dtype, Range<u64>)| {
             Some(SwappedTensor { range, block_bytes: dtype.byte_size(), fields: multibyte_fields(dtype)? })
         };
         let mut tensors: Vec<_> = tensors.filter_map(swapped).collect();
         tensors.sort_by_key(|tensor| tensor.range.start);
-        Self { file_bytes, tensors }
+        Self { tensors }
+    }
+
+    /// The tensor that all of these bytes belong to.
+    fn of(&self, offset: u64, bytes: usize) -> Result<&SwappedTensor> {
+        let end = offset.saturating_add(bytes as u64);
+        let behind = self.tensors.partition_point(|tensor| tensor.range.start <= offset);
+        let tensor = behind.checked_sub(1).and_then(|index| self.tensors.get(index));
+        tensor.filter(|tensor| end <= tensor.range.end).ok_or_else(|| {
+            AnamnesisError::parse(format!("bytes {offset} to {end} of a big-endian file are not within one tensor"))
+        })
+    }
+}
+
+impl ByteOrder for SwappedTensors {
+    fn store(&self, offset: u64, bytes: &[u8], put: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
+        let tensor = self.of(offset, bytes.len())?;
+        let block = tensor.block_bytes;
+        let skipped = ((offset - tensor.range.start) % block as u64) as usize;
+        let head = if skipped == 0 { 0 } else { (block - skipped).min(bytes.len()) };
+        let (before, whole) = bytes.split_at(head);
+        let (whole, behind) = whole.split_at(whole.len() / block * block);
+        // The bytes of a block that is cut into pieces go to their places one by one.
+        let mut cut = |bytes: &[u8], offset: u64, skipped: usize| {
+            let start = offset - skipped as u64;
+            bytes.iter().zip(skipped..).try_for_each(|(byte, place)| put(start + tensor.swapped(place), &[*byte]))
+        };
+        cut(before, offset, skipped)?;
+        cut(behind, offset + (head + whole.len()) as u64, 0)?;
+        if whole.is_empty() {
+            return Ok(());
+        }
+        let mut swapped = whole.to_vec();
+        tensor.swap_blocks(&mut swapped);
+        put(offset + head as u64, &swapped)
+    }
+}
+
+impl LittleEndian {
+    /// A file of `file_bytes` bytes with tensors of these types at these ranges.
+    pub(super) fn new(tensors: impl Iterator<Item = (Dtype, Range<u64>)>, file_bytes: u64) -> Self {
+        Self { file_bytes, tensors: SwappedTensors::new(tensors) }
     }
 }
 
@@ -88,13 +135,7 @@ impl Region for LittleEndian {
     }
 
     fn read_at(&self, below: &dyn Source, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let end = offset.saturating_add(buffer.len() as u64);
-        let behind = self.tensors.partition_point(|tensor| tensor.range.start <= offset);
-        let tensor = behind.checked_sub(1).and_then(|index| self.tensors.get(index));
-        let Some(tensor) = tensor.filter(|tensor| end <= tensor.range.end) else {
-            let why = format!("bytes {offset} to {end} of a big-endian file are not within one tensor");
-            return Err(AnamnesisError::parse(why));
-        };
+        let tensor = self.tensors.of(offset, buffer.len())?;
         let block = tensor.block_bytes as u64;
         let skipped = (offset - tensor.range.start) % block;
         if skipped == 0 && buffer.len().is_multiple_of(tensor.block_bytes) {
@@ -119,6 +160,15 @@ impl Region for LittleEndian {
 }
 
 impl SwappedTensor {
+    /// The place of a byte of a block in the other byte order.
+    fn swapped(&self, place: usize) -> u64 {
+        let of_field = |&Fields(offset, bytes, count): &Fields| {
+            let inside = place.checked_sub(offset).filter(|inside| *inside < bytes * count)?;
+            Some(offset + inside / bytes * bytes + bytes - 1 - inside % bytes)
+        };
+        self.fields.iter().find_map(of_field).unwrap_or(place) as u64
+    }
+
     /// Swaps the bytes of all fields in whole blocks.
     fn swap_blocks(&self, blocks: &mut [u8]) {
         if let [Fields(0, bytes, 1)] = *self.fields
@@ -171,7 +221,7 @@ mod tests {
         let range = 32..32 + 5 * 18;
         let fields = multibyte_fields(Dtype::Block(BlockType::Q4_0)).unwrap();
         let tensors = vec![SwappedTensor { range: range.clone(), block_bytes: 18, fields }];
-        let region = LittleEndian { file_bytes: 256, tensors };
+        let region = LittleEndian { file_bytes: 256, tensors: SwappedTensors { tensors } };
         let mut whole = vec![0; 90];
         region.read_at(&source, range.start, &mut whole).unwrap();
         assert_eq!(whole[..4], [33, 32, 34, 35]);
@@ -186,6 +236,30 @@ mod tests {
         for outside in [31..40, 100..123, 0..4, 200..201] {
             let mut part = vec![0; outside.end - outside.start];
             assert!(region.read_at(&source, outside.start as u64, &mut part).is_err(), "{outside:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_written_in_any_pieces_match_the_whole() {
+        let bytes: Vec<u8> = (0..90).collect();
+        let order = SwappedTensors::new([(Dtype::Block(BlockType::Q4_0), 32..122)].into_iter());
+        let stored = |cuts: &[usize]| {
+            let mut file = vec![0; 122];
+            for cut in cuts.windows(2) {
+                let mut put = |offset: u64, bytes: &[u8]| {
+                    file[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+                    Ok(())
+                };
+                order.store(32 + cut[0] as u64, &bytes[cut[0]..cut[1]], &mut put).unwrap();
+            }
+            file
+        };
+        let whole = stored(&[0, 90]);
+        assert_eq!(whole[32..36], [1, 0, 2, 3]);
+        for first in 0..=90 {
+            for second in first..=90 {
+                assert_eq!(stored(&[0, first, second, 90]), whole, "{first}, {second}");
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Layout of a new GGUF file, version 3.
 
+use super::byte_order::{SwappedTensors, has_big_endian_layout};
 use super::caps::{ARRAY_DEPTH, ARRAY_LEN, KEY_BYTES, KV_COUNT, NAME_BYTES, STRING_BYTES, TENSOR_COUNT, TENSOR_DIMS};
 use super::header::{check_alignment, check_size};
 use super::metadata::{first_repeated, tag};
@@ -7,10 +8,12 @@ use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT};
 use super::{GgufMetadataArray, GgufMetadataValue};
 use crate::container::cursor::Cap;
 use crate::container::ggml_types::GgufType;
-use crate::container::layout::Layout;
+use crate::container::layout::{ByteOrder, Layout};
 use crate::error::{AnamnesisError, Result, quoted};
 
 const WRITTEN_VERSION: u32 = 3;
+/// The key of the parts of a split model.
+const SPLIT_KEY: &str = "split.no";
 
 /// A tensor to be written. The shape is in file order: the fastest-varying dimension first.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +33,13 @@ pub(crate) enum Keys {
     AsGiven,
 }
 
+/// The order of bytes in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Endian {
+    Little,
+    Big,
+}
+
 /// Computes the layout of a file. The caps of the reader apply, so every laid-out file can be read.
 ///
 /// # Errors
@@ -39,6 +49,7 @@ pub(crate) fn lay_out<'a>(
     tensors: &[NewTensor<'_>],
     metadata: impl IntoIterator<Item = (&'a str, &'a GgufMetadataValue)>,
     keys: Keys,
+    endian: Endian,
 ) -> Result<Layout> {
     let default_alignment = GgufMetadataValue::U32(DEFAULT_ALIGNMENT);
     let mut metadata: Vec<(&str, &GgufMetadataValue)> = metadata.into_iter().collect();
@@ -65,11 +76,11 @@ pub(crate) fn lay_out<'a>(
         return Err(AnamnesisError::parse(format!("two output tensors are named {}", quoted(name))));
     }
 
-    let mut header = Vec::new();
-    header.extend_from_slice(b"GGUF");
-    header.extend(WRITTEN_VERSION.to_le_bytes());
-    header.extend((tensors.len() as u64).to_le_bytes());
-    header.extend((metadata.len() as u64).to_le_bytes());
+    let is_part = keys == Keys::AsGiven && metadata.iter().any(|(key, _)| *key == SPLIT_KEY);
+    let mut header = Header { bytes: b"GGUF".to_vec(), endian };
+    header.put(WRITTEN_VERSION.to_le_bytes());
+    header.put((tensors.len() as u64).to_le_bytes());
+    header.put((metadata.len() as u64).to_le_bytes());
     for (key, value) in metadata {
         if key.is_empty() {
             return Err(AnamnesisError::parse("a metadata key is empty"));
@@ -89,22 +100,60 @@ pub(crate) fn lay_out<'a>(
         end = start.checked_add(tensor.bytes).ok_or_else(too_large)?;
         write_string(&mut header, tensor.name, NAME_BYTES)
             .map_err(|error| error.within(format_args!("tensor {}", quoted(tensor.name))))?;
-        header.extend((tensor.shape.len() as u32).to_le_bytes());
+        header.put((tensor.shape.len() as u32).to_le_bytes());
         for &dim in tensor.shape {
-            header.extend((dim as u64).to_le_bytes());
+            header.put((dim as u64).to_le_bytes());
         }
-        header.extend((tensor.dtype as u32).to_le_bytes());
-        header.extend(start.to_le_bytes());
+        header.put((tensor.dtype as u32).to_le_bytes());
+        header.put(start.to_le_bytes());
         offsets.push(start);
     }
-    if !tensors.is_empty() || keys == Keys::AsGiven {
+    let mut header = header.bytes;
+    // llama.cpp pads the metadata of a split model's part without tensors, but not a vocabulary alone.
+    if !tensors.is_empty() || is_part {
         header.resize(header.len().next_multiple_of(alignment as usize), 0);
     }
     let data = header.len() as u64;
     let end = if keys == Keys::AsGiven { align(end)? } else { end };
     let total_bytes = data.checked_add(end).ok_or_else(too_large)?;
-    let offsets = offsets.into_iter().map(|offset| data + offset).collect();
-    Ok(Layout::with_header(header, offsets, total_bytes))
+    let offsets: Vec<u64> = offsets.into_iter().map(|offset| data + offset).collect();
+    let byte_order = match endian {
+        Endian::Little => None,
+        Endian::Big => Some(big_endian(tensors, &offsets)?),
+    };
+    Ok(Layout { byte_order, ..Layout::with_header(header, offsets, total_bytes) })
+}
+
+/// How the tensors are stored in a big-endian file.
+fn big_endian(tensors: &[NewTensor<'_>], offsets: &[u64]) -> Result<Box<dyn ByteOrder>> {
+    let mut placed = Vec::with_capacity(tensors.len());
+    for (tensor, &offset) in tensors.iter().zip(offsets) {
+        match tensor.dtype.dtype().filter(|dtype| has_big_endian_layout(*dtype)) {
+            Some(dtype) => placed.push((dtype, offset..offset.saturating_add(tensor.bytes))),
+            None => {
+                let (name, dtype) = (quoted(tensor.name), tensor.dtype);
+                let why = format!("tensor {name} has type {dtype}, whose big-endian layout is not defined");
+                return Err(AnamnesisError::unsupported("big-endian GGUF", why));
+            }
+        }
+    }
+    Ok(Box::new(SwappedTensors::new(placed.into_iter())))
+}
+
+/// The front matter under construction.
+struct Header {
+    bytes: Vec<u8>,
+    endian: Endian,
+}
+
+impl Header {
+    /// Appends a number, given in little-endian order.
+    fn put<const BYTES: usize>(&mut self, mut number: [u8; BYTES]) {
+        if self.endian == Endian::Big {
+            number.reverse();
+        }
+        self.bytes.extend_from_slice(&number);
+    }
 }
 
 fn check_tensor(tensor: &NewTensor<'_>) -> Result<()> {
@@ -127,21 +176,21 @@ fn check_tensor(tensor: &NewTensor<'_>) -> Result<()> {
     }
 }
 
-fn write_string(header: &mut Vec<u8>, text: &str, cap: Cap) -> Result<()> {
+fn write_string(header: &mut Header, text: &str, cap: Cap) -> Result<()> {
     cap.check(text.len() as u64, "bytes of text")?;
-    header.extend((text.len() as u64).to_le_bytes());
-    header.extend_from_slice(text.as_bytes());
+    header.put((text.len() as u64).to_le_bytes());
+    header.bytes.extend_from_slice(text.as_bytes());
     Ok(())
 }
 
 macro_rules! write_number {
     ($header:expr, $tag:expr, $number:expr) => {{
-        $header.extend($tag.to_le_bytes());
-        $header.extend($number.to_le_bytes());
+        $header.put($tag.to_le_bytes());
+        $header.put($number.to_le_bytes());
     }};
 }
 
-fn write_value(header: &mut Vec<u8>, value: &GgufMetadataValue) -> Result<()> {
+fn write_value(header: &mut Header, value: &GgufMetadataValue) -> Result<()> {
     use GgufMetadataValue as Value;
     match value {
         Value::U8(number) => write_number!(header, tag::U8, number),
@@ -156,11 +205,11 @@ fn write_value(header: &mut Vec<u8>, value: &GgufMetadataValue) -> Result<()> {
         Value::F64(number) => write_number!(header, tag::F64, number),
         Value::Bool(truth) => write_number!(header, tag::BOOL, u8::from(*truth)),
         Value::String(text) => {
-            header.extend(tag::STRING.to_le_bytes());
+            header.put(tag::STRING.to_le_bytes());
             write_string(header, text, STRING_BYTES)?;
         }
         Value::Array(array) => {
-            header.extend(tag::ARRAY.to_le_bytes());
+            header.put(tag::ARRAY.to_le_bytes());
             write_array(header, array, 1)?;
         }
     }
@@ -170,12 +219,12 @@ fn write_value(header: &mut Vec<u8>, value: &GgufMetadataValue) -> Result<()> {
 macro_rules! write_numbers {
     ($header:expr, $tag:expr, $items:expr) => {{
         write_array_head($header, $tag, $items.len())?;
-        $header.reserve(size_of_val(&$items[..]));
-        $items.iter().for_each(|item| $header.extend_from_slice(&item.to_le_bytes()));
+        $header.bytes.reserve(size_of_val(&$items[..]));
+        $items.iter().for_each(|item| $header.put(item.to_le_bytes()));
     }};
 }
 
-fn write_array(header: &mut Vec<u8>, array: &GgufMetadataArray, depth: u64) -> Result<()> {
+fn write_array(header: &mut Header, array: &GgufMetadataArray, depth: u64) -> Result<()> {
     use GgufMetadataArray as Array;
     ARRAY_DEPTH.check(depth, "levels of arrays")?;
     match array {
@@ -191,7 +240,7 @@ fn write_array(header: &mut Vec<u8>, array: &GgufMetadataArray, depth: u64) -> R
         Array::F64(items) => write_numbers!(header, tag::F64, items),
         Array::Bool(items) => {
             write_array_head(header, tag::BOOL, items.len())?;
-            header.extend(items.iter().map(|truth| u8::from(*truth)));
+            header.bytes.extend(items.iter().map(|truth| u8::from(*truth)));
         }
         Array::String(items) => {
             write_array_head(header, tag::STRING, items.len())?;
@@ -209,9 +258,9 @@ fn write_array(header: &mut Vec<u8>, array: &GgufMetadataArray, depth: u64) -> R
     Ok(())
 }
 
-fn write_array_head(header: &mut Vec<u8>, item_tag: u32, count: usize) -> Result<()> {
+fn write_array_head(header: &mut Header, item_tag: u32, count: usize) -> Result<()> {
     ARRAY_LEN.check(count as u64, "items of an array")?;
-    header.extend(item_tag.to_le_bytes());
-    header.extend((count as u64).to_le_bytes());
+    header.put(item_tag.to_le_bytes());
+    header.put((count as u64).to_le_bytes());
     Ok(())
 }

@@ -9,7 +9,7 @@
 //!
 //! Strings are a u64 length and UTF-8 without a terminator; arrays are a u32 type tag, a u64 length and the items.
 //! The alignment is the metadata value `general.alignment`, or 32. Versions 2 and 3 are read, version 3 in both byte
-//! orders. Tensors follow one another in file order, separated by padding only. The format is specified in
+//! orders, and written. Tensors follow one another in file order, separated by padding only. The format is specified in
 //! `docs/gguf.md` of the ggml project.
 
 mod byte_order;
@@ -37,7 +37,7 @@ pub use crate::catalog::{MetadataArray as GgufMetadataArray, MetadataValue as Gg
 pub use crate::container::ggml_types::GgufType;
 pub(crate) use header::GgufHeader;
 pub use header::GgufTensorInfo;
-pub(crate) use layout::{Keys, NewTensor, lay_out};
+pub(crate) use layout::{Endian, Keys, NewTensor, lay_out};
 pub(crate) use lazy::LazyMetadata;
 pub(crate) use metadata::Keep;
 
@@ -45,8 +45,11 @@ const ALIGNMENT_KEY: &str = "general.alignment";
 const DEFAULT_ALIGNMENT: u32 = 32;
 pub(crate) const ARCHITECTURE_KEY: &str = "general.architecture";
 
-/// The GGUF format.
-pub(crate) struct Gguf;
+/// The GGUF format; files of both byte orders are read.
+pub(crate) struct Gguf {
+    /// The byte order of new files.
+    endian: Endian,
+}
 
 pub(super) const ABOUT: About = About {
     format: Format::Gguf,
@@ -56,7 +59,7 @@ pub(super) const ABOUT: About = About {
     shared_extensions: &[],
     writes: true,
     parts_are_one_file: true,
-    container: &Gguf,
+    container: &Gguf { endian: Endian::Little },
 };
 
 impl Container for Gguf {
@@ -76,7 +79,7 @@ impl Container for Gguf {
         let tensors = tensors.iter().zip(&shapes).map(|(tensor, shape)| new_tensor(tensor, shape));
         let tensors: Vec<_> = tensors.collect::<Result<_>>()?;
         let keys = if metadata.is_some_and(Metadata::has_order) { Keys::AsGiven } else { Keys::Sorted };
-        lay_out(&tensors, metadata.into_iter().flat_map(Metadata::written), keys)
+        lay_out(&tensors, metadata.into_iter().flat_map(Metadata::written), keys, self.endian)
     }
 
     fn metadata(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<(String, GgufMetadataValue)>> {
@@ -85,6 +88,10 @@ impl Container for Gguf {
 
     fn holds(&self, dtype: Dtype, shape: &[usize]) -> bool {
         GgufType::from_dtype(dtype).is_some() && !shape.contains(&0)
+    }
+
+    fn big_endian(&self) -> Option<&'static dyn Container> {
+        Some(&Self { endian: Endian::Big })
     }
 
     /// GGUF has no scalars: they are stored with shape `[1]`.

@@ -40,7 +40,7 @@ pub(super) fn lay_out(tensors: &[OutputTensor]) -> Result<Layout> {
     let total_bytes = (end.checked_add(directory_bytes)).and_then(|end| end.checked_add(tail.len() as u64));
     let total_bytes = total_bytes.ok_or_else(too_large)?;
     let deferred = Box::new(ArchiveHeaders { entries, directory: end, tail });
-    Ok(Layout { pieces: Vec::new(), offsets, total_bytes, deferred: Some(deferred) })
+    Ok(Layout { pieces: Vec::new(), offsets, total_bytes, deferred: Some(deferred), byte_order: None })
 }
 
 struct NewEntry {

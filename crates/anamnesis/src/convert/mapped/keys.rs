@@ -39,19 +39,22 @@ impl Model<'_> {
         tokenizer::keys(files, &request)
     }
 
-    /// All keys except those of the vocabulary, in file order.
+    /// All keys except those of the vocabulary, in file order. Without tensors, there are no keys of them.
     pub(super) fn metadata(
         &self,
         files: &Directory,
         config: &Config,
-        mapping: &Mapping,
+        mapping: Option<&Mapping>,
         file_type: u32,
     ) -> Result<MetadataBuilder> {
         let mut counts = Counts::default();
-        mapping.tensors.iter().for_each(|mapped| counts.add(&mapped.name, &mapped.shape));
+        mapping.iter().flat_map(|mapping| &mapping.tensors).for_each(|mapped| counts.add(&mapped.name, &mapped.shape));
         let mut metadata = MetadataBuilder::default();
         metadata.text("general.architecture", self.architecture.name());
-        self.architecture.write_early_keys(config, &mut metadata)?;
+        self.architecture.write_first_keys(config, &mut metadata)?;
+        if mapping.is_some() {
+            self.architecture.write_early_keys(config, &mut metadata)?;
+        }
         let general = card::general(files, &self.raw, &counts, FileType::Model)?;
         general.entries().iter().for_each(|(key, value)| metadata.set(key.clone(), value.clone()));
         metadata.notes.extend(general.notes);

@@ -6,13 +6,11 @@ use anamnesis_kernels::float::{bf16, f16};
 use serde_json::Value;
 
 use super::Model;
-use crate::architecture::Mapped;
 use crate::architecture::measured::{Measure, Measured};
 use crate::architecture::reshape::Leaf;
 use crate::architecture::sidecars::{Directory, SidecarFiles};
-use crate::architecture::tree::Tree;
-use crate::catalog::{Dtype, Selection, TargetDtype};
-use crate::checkpoint::{Checkpoint, is_file};
+use crate::catalog::{Dtype, TargetDtype};
+use crate::checkpoint::Checkpoint;
 use crate::convert::inputs::{ClaimedCatalog, InputTensor, SelectedTensors};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::json;
@@ -95,23 +93,6 @@ impl Model<'_> {
         }
     }
 
-    /// The weight of the dense module behind a model of sentence-transformers, if it has one.
-    pub(super) fn dense_module(&self) -> Result<Option<Mapped>> {
-        let Some(folder) = self.architecture.dense_module() else { return Ok(None) };
-        let path = self.directory.join(folder).join("model.safetensors");
-        if !is_file(&path)? {
-            return Ok(None);
-        }
-        let module = Checkpoint::open(&path, &self.checkpoint.limits)?;
-        let selected = ClaimedCatalog::of(&module).select(&Selection::new(), None)?;
-        let Some(weight) = selected.tensors.iter().find(|tensor| tensor.name == DENSE) else {
-            return Err(AnamnesisError::parse("it is missing").in_tensor(DENSE).in_file(&path));
-        };
-        let values = decoded(&module, weight, MOST_OF_MODULE).map_err(|error| error.in_file(&path))?;
-        let (name, shape) = ("dense_2.weight".to_owned(), weight.shape.clone());
-        Ok(Some(Mapped { name, shape, tree: Tree::Constant(values) }))
-    }
-
     /// The number of tokens in the vocabulary of `tokenizer.json`, after which added tokens come.
     fn added_tokens(&self) -> Result<u64> {
         let files = Directory::new(&self.directory, &self.checkpoint.limits);
@@ -128,12 +109,8 @@ impl Model<'_> {
     }
 }
 
-/// The tensor of a dense module, and the most values it may have.
-const DENSE: &str = "linear.weight";
-const MOST_OF_MODULE: u64 = 1 << 26;
-
 /// All values of a tensor, at most this many.
-fn decoded(checkpoint: &Checkpoint, tensor: &InputTensor, most: u64) -> Result<Vec<f32>> {
+pub(super) fn decoded(checkpoint: &Checkpoint, tensor: &InputTensor, most: u64) -> Result<Vec<f32>> {
     let Leaf { decoder, elements, parts, .. } = tensor.leaf(&checkpoint.catalog)?;
     if elements > most {
         let why = format!("it has {elements} values, at most {most} are possible");

@@ -4,6 +4,8 @@
 mod adapter;
 mod blocks;
 mod compared;
+mod configuration;
+mod dense;
 mod input_scales;
 mod keys;
 mod measure;
@@ -22,15 +24,15 @@ use super::outputs::Planner;
 use super::quantise::Quantise;
 use super::target::ConvertTarget;
 use super::types::Types;
-use crate::architecture::sentence_transformers;
-use crate::architecture::sidecars::{Directory, SidecarFiles};
+use crate::architecture::config::Config;
+use crate::architecture::sidecars::Directory;
 use crate::architecture::types::{TypeRules, Weights};
 use crate::architecture::{Architecture, Mapped};
+use crate::architecture::{mistral_format, sentence_transformers};
 use crate::catalog::{BlockType, Metadata, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
-use crate::json;
 use blocks::MappedBlocks;
 pub(crate) use compared::GgufValues;
 use keys::weights_of;
@@ -80,7 +82,8 @@ fn planned(
     weights: Weights,
     rules: TypeRules,
 ) -> Result<Outputs> {
-    let types = Types::LlamaCpp { weights, rules, decoded: TargetDtype::F32, allow_nonfinite: false };
+    let decoded = TargetDtype::F32;
+    let types = Types::LlamaCpp { weights, rules, decoded, allow_nonfinite: false, fp8_as_q8: false };
     let mut planner = Planner::new(input, &selected.tensors, types, None);
     for mapped in tensors {
         planner.values(mapped, false).map_err(|error| error.in_tensor(&mapped.name))?;
@@ -118,13 +121,9 @@ impl Checkpoint {
         if !is_gguf || options.keep_names {
             return Ok(None);
         }
-        let Some(directory) = self.directory().or_else(|| self.directory_of_model()) else { return Ok(None) };
+        let Some(directory) = self.directory().or_else(|| self.directory_of_model(options)) else { return Ok(None) };
         let files = Directory::new(directory, &self.limits);
-        let Some(text) = files.read("config.json")? else { return Ok(None) };
-        let Ok(Value::Object(mut raw)) = json::from_slice(&text) else { return Ok(None) };
-        if let Some(class) = &options.like {
-            raw.insert("architectures".to_owned(), Value::from(vec![class.as_str()]));
-        }
+        let Some(mut raw) = configuration::read(&files, options)? else { return Ok(None) };
         let architecture = match Architecture::of_config(&raw) {
             // A single file need not belong to the configuration in its folder, so an unknown architecture is no error.
             Err(_) if self.directory().is_none() && options.like.is_none() => None,
@@ -139,9 +138,10 @@ impl Checkpoint {
     }
 
     /// The directory of a single file that has the whole model, judging by its name.
-    fn directory_of_model(&self) -> Option<&Path> {
+    fn directory_of_model(&self, options: &ConvertOptions) -> Option<&Path> {
         let [path] = &self.paths[..] else { return None };
-        (path.file_name()? == WHOLE_MODEL).then(|| path.parent())?
+        let whole = if options.mistral_format { mistral_format::WHOLE_MODEL } else { WHOLE_MODEL };
+        (path.file_name()? == whole).then(|| path.parent())?
     }
 }
 
@@ -177,17 +177,43 @@ impl Model<'_> {
         self.architecture
     }
 
+    /// The metadata and the vocabulary, without tensors.
+    fn vocabulary_alone(&self, options: &ConvertOptions) -> Result<MappedOutputs> {
+        let input = ClaimedCatalog::of(self.checkpoint);
+        let files = Directory::new(&self.directory, &self.checkpoint.limits);
+        let selected = input.select(&Selection::new(), None)?;
+        let mut config = self.config(options, selected.named().iter().map(|named| named.name))?;
+        config.measured = self.measured(&selected, config.layers().unwrap_or(0))?;
+        let vocabulary = self.vocabulary(&files, &config, options)?;
+        config.vocabulary = keys::tokens(&vocabulary);
+        let weights = self.weights(options)?;
+        let mut metadata = self.metadata(&files, &config, None, weights.file_type())?;
+        metadata.append(vocabulary);
+        let notes = std::mem::take(&mut metadata.notes);
+        let outputs = planned((input, &SelectedTensors::none()), &[], weights, self.architecture.types())?;
+        Ok(MappedOutputs { outputs, metadata: Some(metadata.into_parts().0), notes })
+    }
+
+    /// The configuration of a checkpoint with these tensors, with the layers for multi-token prediction that are requested.
+    fn config<'n>(&self, options: &ConvertOptions, names: impl Iterator<Item = &'n str>) -> Result<Config> {
+        match options {
+            ConvertOptions { without_mtp: true, .. } => self.architecture.config_without_mtp(&self.raw),
+            ConvertOptions { only_mtp: true, .. } => self.architecture.config_of_mtp(&self.raw, names),
+            _ => self.architecture.config_of(&self.raw, names),
+        }
+    }
+
     /// Plans every tensor and every key of the output.
     pub(super) fn outputs(&self, options: &ConvertOptions, quantise: Option<Quantise<'_>>) -> Result<MappedOutputs> {
+        if options.vocab_only {
+            return self.vocabulary_alone(options);
+        }
         let checkpoint = self.checkpoint;
         let input = ClaimedCatalog::of(checkpoint);
         let selected = input.select(&options.selection, quantise.as_ref())?.by_file_and_name(input.catalog);
         let files = Directory::new(&self.directory, &checkpoint.limits);
         let (named, is_whole) = (selected.named(), selected.left_out == 0);
-        let mut config = match options.without_mtp {
-            true => self.architecture.config_without_mtp(&self.raw)?,
-            false => self.architecture.config_of(&self.raw, named.iter().map(|named| named.name))?,
-        };
+        let mut config = self.config(options, named.iter().map(|named| named.name))?;
         if is_whole {
             self.architecture.check_vocabulary(&named, &config)?;
         }
@@ -197,8 +223,9 @@ impl Model<'_> {
         if let Some(labels) = self.architecture.label_tokens() {
             config.label_ids = Some(keys::token_ids(&vocabulary, labels)?);
         }
-        let dense = self.dense_module()?;
-        config.dense_shape = dense.as_ref().map(|dense| dense.shape.clone());
+        let (dense_modules, dense): (Vec<_>, Vec<_>) =
+            self.dense_modules(&files, options.dense_modules)?.into_iter().unzip();
+        config.dense_modules = dense_modules;
         let mut mapping = self.architecture.map(&named, &config, is_whole)?;
         mapping.tensors.splice(0..0, dense);
         keys::check_vocabulary(&mapping, &config)?;
@@ -207,7 +234,7 @@ impl Model<'_> {
         let blocks = if quantise.is_none() { of_blocks.kept(&mapping) } else { Vec::new() };
         let is_kept: BTreeSet<String> = blocks.iter().map(|kept| kept.mapped.name.clone()).collect();
         let file_type = keys::file_type(weights, blocks.first().map(|kept| kept.block));
-        let mut metadata = self.metadata(&files, &config, &mapping, file_type)?;
+        let mut metadata = self.metadata(&files, &config, Some(&mapping), file_type)?;
         let of_floats = blocks.iter().filter(|kept| kept.block == BlockType::NVFP4).map(|kept| kept.mapped);
         of_blocks.input_scales().write_unquantised(of_floats, &mut metadata);
         // The token lists of a vocabulary are the largest metadata: they are moved, never copied.
@@ -224,6 +251,7 @@ impl Model<'_> {
             rules: self.architecture.types(),
             decoded,
             allow_nonfinite: options.allow_nonfinite,
+            fp8_as_q8: options.fp8_as_q8,
         };
         let mut planner = Planner::new(input, &selected.tensors, types, quantise.as_ref());
         for kept in blocks {

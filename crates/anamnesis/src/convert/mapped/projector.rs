@@ -37,7 +37,7 @@ impl Checkpoint {
             return Err(refuse("only a model directory that becomes an unquantised GGUF file has one").into());
         }
         let read = |directory: &std::path::Path| Directory::new(directory, &self.limits).read("config.json");
-        let directory = self.directory().or_else(|| self.directory_of_model());
+        let directory = self.directory().or_else(|| self.directory_of_model(options));
         let text = directory.map(read).transpose()?.flatten();
         let (Some(directory), Some(text)) = (directory, text) else {
             return Err(refuse("there is no config.json that describes its towers").into());

@@ -7,7 +7,7 @@ mod report;
 
 pub(super) use report::{error_document, errors_table};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anamnesis::convert::{parse_gguf_kv_arg, read_gguf_metadata_json};
@@ -51,6 +51,12 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     options.keep_names = args.keep_names;
     options.like.clone_from(&args.like);
     options.without_mtp = args.no_mtp;
+    options.only_mtp = args.mtp;
+    options.vocab_only = args.vocab_only;
+    options.fp8_as_q8 = args.fp8_as_q8;
+    options.dense_modules = args.sentence_transformers_dense_modules;
+    options.mistral_format = args.mistral_format;
+    options.big_endian = args.bigendian;
     options.projector = args.mmproj;
     options.base.clone_from(&args.base);
     if args.cast.is_some() {
@@ -77,7 +83,8 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
         options.gguf_metadata.insert(key, value);
     }
     let (reports, allow_empty) = (args.quantize.report, args.quantize.allow_empty);
-    let (input, write, quantize) = (&args.input, &args.write, &args.quantize);
+    let native = args.mistral_format.then(|| InputArgs { path: consolidated(&args.input.path), ..args.input.clone() });
+    let (input, write, quantize) = (native.as_ref().unwrap_or(&args.input), &args.write, &args.quantize);
     let with_projector = args.with_mmproj;
     Request {
         command: "convert",
@@ -94,12 +101,26 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     .run(printer)
 }
 
+/// The first weight file of Mistral's own format in a directory that may have others, or the path itself.
+fn consolidated(path: &Path) -> PathBuf {
+    let is_one = |name: &str| name.starts_with("consolidated") && name.ends_with(".safetensors");
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| is_one(name)).min().map_or_else(|| path.to_path_buf(), |name| path.join(name))
+}
+
 /// Refuses options that do not apply to the target.
 fn refuse_inapplicable(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Failure> {
     let gguf = [
         (args.keep_names, "--keep-names"),
         (args.like.is_some(), "--like"),
         (args.no_mtp, "--no-mtp"),
+        (args.mtp, "--mtp"),
+        (args.vocab_only, "--vocab-only"),
+        (args.fp8_as_q8, "--fp8-as-q8"),
+        (args.sentence_transformers_dense_modules, "--sentence-transformers-dense-modules"),
+        (args.mistral_format, "--mistral-format"),
+        (args.bigendian, "--bigendian"),
         (args.mmproj, "--mmproj"),
         (args.with_mmproj, "--with-mmproj"),
         (args.base.is_some(), "--base"),

@@ -1,0 +1,180 @@
+"""Tiny checkpoints, and the GGUF files that llama.cpp's converter writes for them with its options.
+
+Each case is `options/NAME.json` with the checkpoint (a folder next to it, or one of `architectures/`), the options and the
+type, and `options/NAME.expected.gguf`. The oracle is `convert_hf_to_gguf.py` of llama.cpp, of the tree at `$LLAMA`; for
+big-endian files with BF16 or blocks, whose bytes it does not swap, `gguf_convert_endian.py` after it. `mistral_*` need
+mistral-common.
+
+Arguments name the cases to write; without any, all are written.
+"""
+
+import base64
+import json
+import shutil
+import subprocess
+import sys
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from tokenizers import AddedToken, Tokenizer
+
+from common import FIXTURES, seed
+from gen_architectures import LLAMA, SMALL, vocabulary
+
+FOLDER = FIXTURES / "options"
+CONVERT = """
+import argparse, builtins, sys
+tree, source, output, outtype, swapped, *options = sys.argv[1:]
+sys.path.insert(0, tree)
+sys.path.insert(0, tree + "/gguf-py")
+sys.argv = ["convert_hf_to_gguf.py", source, "--outfile", output, "--outtype", outtype, *options]
+import convert_hf_to_gguf
+from conversion.base import TextModel
+TextModel.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
+convert_hf_to_gguf.main()
+if swapped == "swapped":
+    import gguf
+    from gguf.scripts import gguf_convert_endian
+    builtins.input = lambda prompt: "YES"
+    gguf_convert_endian.convert_byteorder(gguf.GGUFReader(output, "r+"), argparse.Namespace(order="big", dry_run=False))
+"""
+
+
+def write(case, source, options, outtype="bf16", make=None, swapped=False):
+    """Write the checkpoint, if it is a new one, and the output of the converter."""
+    if len(sys.argv) > 1 and case not in sys.argv[1:]:
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    directory = (FOLDER / source).resolve()
+    if make is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir()
+        seed(source)
+        make(directory)
+        for path in directory.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    output = FOLDER / f"{case}.expected.gguf"
+    output.unlink(missing_ok=True)
+    command = [sys.executable, "-c", CONVERT, LLAMA, str(directory), str(output), outtype, "swapped" if swapped else "-"]
+    subprocess.run([*command, *(option for option in options if not swapped or option != "--bigendian")], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    document = {"source": source, "options": options, "type": outtype}
+    (FOLDER / f"{case}.json").write_text(json.dumps(document) + "\n")
+    print(f"options/{case}: {output.stat().st_size} bytes")
+
+
+def saved(name, config, tokenizer_class="PreTrainedTokenizerFast", after=None):
+    """A checkpoint of a class of transformers."""
+
+    def make(directory):
+        config_class = config.pop("class")
+        made = getattr(transformers, config_class)(**config)
+        made.architectures = [name]
+        model = getattr(transformers, name)(made).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.copy_(torch.randn_like(parameter) * 0.3)
+        model = model.to(torch.bfloat16)
+        model.config.dtype = torch.bfloat16
+        model.save_pretrained(directory)
+        (directory / "generation_config.json").unlink(missing_ok=True)
+        vocabulary(directory, tokenizer_class)
+        if after is not None:
+            after(directory)
+
+    return make
+
+
+def with_prediction(directory):
+    """A layer for multi-token prediction: the tensors of the last layer, and four of its own; and the tokens of GLM."""
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    named = ["[gMASK]", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>", "<|eom|>"]
+    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in named])
+    tokenizer.save(str(directory / "tokenizer.json"))
+    path = directory / "model.safetensors"
+    tensors = load_file(path)
+    config = json.loads((directory / "config.json").read_text())
+    last, hidden = config["num_hidden_layers"], config["hidden_size"]
+    own = {name: tensor for name, tensor in tensors.items() if name.startswith(f"model.layers.{last - 1}.")}
+    for name, tensor in own.items():
+        tensors[name.replace(f"layers.{last - 1}.", f"layers.{last}.")] = tensor.flip(0).contiguous()
+    draw = lambda *shape: (torch.randn(shape) * 0.3).to(torch.bfloat16)  # noqa: E731
+    tensors[f"model.layers.{last}.eh_proj.weight"] = draw(hidden, 2 * hidden)
+    for norm in ["enorm", "hnorm", "shared_head.norm"]:
+        tensors[f"model.layers.{last}.{norm}.weight"] = draw(hidden)
+    save_file(tensors, path, metadata={"format": "pt"})
+    config["num_nextn_predict_layers"] = 1
+    (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+
+
+def with_dense_modules(directory):
+    """The modules of sentence-transformers: pooling and two dense layers."""
+    modules = [("0", "", "Transformer"), ("1", "1_Pooling", "Pooling"), ("2", "2_Dense", "Dense"), ("3", "3_Dense", "Dense")]
+    listed = [{"idx": int(n), "name": n, "path": path, "type": f"sentence_transformers.models.{kind}"} for n, path, kind in modules]
+    (directory / "modules.json").write_text(json.dumps(listed, indent=1) + "\n")
+    (directory / "1_Pooling").mkdir()
+    (directory / "1_Pooling/config.json").write_text(json.dumps({"pooling_mode_mean_tokens": True}) + "\n")
+    for folder, inputs, outputs in [("2_Dense", 16, 24), ("3_Dense", 24, 16)]:
+        (directory / folder).mkdir()
+        features = {"in_features": inputs, "out_features": outputs, "bias": False}
+        (directory / folder / "config.json").write_text(json.dumps(features) + "\n")
+        save_file({"linear.weight": torch.randn(outputs, inputs)}, directory / folder / "model.safetensors")
+
+
+def mistral(params, experts=0, fp8=False):
+    """A model in Mistral's own format."""
+
+    def make(directory):
+        base = {"dim": 32, "n_layers": 2, "head_dim": 8, "hidden_dim": 32, "n_heads": 4, "n_kv_heads": 2}
+        base |= {"norm_eps": 1e-5, "vocab_size": 320, "rope_theta": 1000000.0, **params}
+        (directory / "params.json").write_text(json.dumps(base, indent=1) + "\n")
+        dim, ffn, heads, keys = base["dim"], base["hidden_dim"], 32, 16
+        shapes = {"tok_embeddings.weight": (320, dim), "norm.weight": (dim,), "output.weight": (320, dim)}
+        for layer in range(2):
+            front = f"layers.{layer}."
+            shapes |= {f"{front}attention_norm.weight": (dim,), f"{front}ffn_norm.weight": (dim,)}
+            shapes |= {f"{front}attention.{n}.weight": (keys if n in ("wk", "wv") else heads, dim) for n in ("wq", "wk", "wv", "wo")}
+            shapes |= {f"{front}feed_forward.{n}.weight": (dim, ffn) if n == "w2" else (ffn, dim) for n in ("w1", "w2", "w3")}
+        tensors = {name: (torch.randn(shape) * 0.3).to(torch.bfloat16) for name, shape in shapes.items()}
+        if fp8:
+            for name in [name for name in tensors if ".w" in name]:
+                scale = tensors[name].float().abs().max() / 448
+                tensors[name] = (tensors[name].float() / scale).to(torch.float8_e4m3fn)
+                tensors[name.replace(".weight", ".qscale_weight")] = scale.reshape(1)
+                tensors[name.replace(".weight", ".qscale_act")] = torch.rand(1)
+        save_file(tensors, directory / "consolidated.safetensors")
+        words = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" a", b"in", b"ing", b"er", b" the", b"on"]
+        vocab = [{"rank": rank, "token_bytes": base64.b64encode(word).decode(), "token_str": None} for rank, word in enumerate(words)]
+        config = {"pattern": r"\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+", "num_vocab_tokens": len(vocab), "default_vocab_size": 24 + len(vocab)}
+        config |= {"default_num_special_tokens": 24, "version": "v3"}
+        (directory / "tekken.json").write_text(json.dumps({"config": config, "vocab": vocab, "version": 1, "type": "Tekken"}) + "\n")
+
+    return make
+
+
+def main():
+    big = ["--bigendian"]
+    write("big_f32", "../architectures/mamba_f32", big, "f32")
+    write("big_f16", "../architectures/llama3", big, "f16")
+    write("big_bf16", "../architectures/llama3", big, swapped=True)
+    write("big_q8_0", "../architectures/llama_q8_0", big, "q8_0", swapped=True)
+    write("vocab_only", "../architectures/phi3", ["--vocab-only"])
+    write("fp8_as_q8", "../architectures/qwen3_fp8", ["--fp8-as-q8"])
+    experts = {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
+    glm = {**SMALL, **experts, "vocab_size": 266, "class": "Glm4MoeConfig", "first_k_dense_replace": 1, "head_dim": 8}
+    write("mtp", "glm4_moe", ["--mtp"], make=saved("Glm4MoeForCausalLM", glm, after=with_prediction))
+    write("no_mtp", "glm4_moe", ["--no-mtp"])
+    gemma = {**SMALL, "class": "Gemma3TextConfig", "head_dim": 8, "sliding_window": 16}
+    dense = saved("Gemma3TextModel", gemma, after=with_dense_modules)
+    write("dense_modules", "embedding_gemma", ["--sentence-transformers-dense-modules"], make=dense)
+    write("without_dense_modules", "embedding_gemma", [])
+    native = ["--mistral-format"]
+    write("mistral", "mistral_native", native, make=mistral({}))
+    yarn = {"factor": 16, "original_max_position_embeddings": 16384, "beta": 32, "alpha": 1, "apply_scale": False}
+    scaling = {"llama_4_scaling": {"beta": 0.1, "original_max_position_embeddings": 16384}, "max_position_embeddings": 262144}
+    quantized = {"quantization": {"qformat_weight": "fp8_e4m3", "qscheme_act": "TENSOR"}}
+    write("mistral_yarn", "mistral_scaled", native, make=mistral({"yarn": yarn, **scaling, **quantized}, fp8=True))
+
+
+if __name__ == "__main__":
+    main()
