@@ -7,7 +7,7 @@ use crate::architecture::sentence_transformers::{DenseModule, DenseModules};
 use crate::architecture::sidecars::Directory;
 use crate::architecture::tree::Tree;
 use crate::catalog::Selection;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, is_file};
 use crate::convert::inputs::ClaimedCatalog;
 use crate::error::{AnamnesisError, Request, Result};
 
@@ -26,7 +26,7 @@ impl Model<'_> {
         let mut found = Vec::new();
         for mut module in kind.of(files, are_requested)? {
             let path = self.directory.join(&module.folder).join("model.safetensors");
-            if !path.is_file() {
+            if !is_file(&path)? {
                 continue;
             }
             let file = Checkpoint::open(&path, &self.checkpoint.limits)?;
