@@ -1,9 +1,10 @@
 //! Tasks of this workspace: `cargo xtask test` runs all checks, `cargo xtask asm` checks the instructions of the
-//! kernels, `cargo xtask ggml-types` compares the types with those of ggml, `cargo xtask python` builds and tests the
+//! kernels, `cargo xtask features` compiles the features one by one, `cargo xtask ggml-types` compares the types with those of ggml, `cargo xtask python` builds and tests the
 //! Python package, `cargo xtask bench` measures.
 
 mod asm;
 mod bench;
+mod features;
 mod ggml_types;
 mod python;
 
@@ -12,10 +13,11 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test         formatting, clippy with warnings denied, all tests and doc tests, the Python package, the assembly
-               check
+  test         formatting, clippy with warnings denied, all tests and doc tests, each feature alone, the Python
+               package, the assembly check
   fmt          format all files, including those that cargo fmt does not find
   asm          check that every kernel uses the vector instructions of its CPU level
+  features     compile the library with each of its features alone
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
   python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)
   ggml-types   compare the GGUF tensor types with those of the gguf package (PYTHON=... has it installed)";
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         Some("fmt") => fmt(&[]),
         Some("asm") => asm::run(),
         Some("bench") => bench::run(),
+        Some("features") => features::run(),
         Some("ggml-types") => ggml_types::run(),
         Some("python") => python::run(python::Build::Published),
         _ => Err(USAGE.to_owned()),
@@ -44,6 +47,7 @@ fn test() -> Result<(), String> {
     fmt(&["--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
     cargo(&["test", "--workspace"])?;
+    features::run()?;
     python::run(python::Build::Debug)?;
     asm::run()
 }
@@ -59,7 +63,7 @@ fn fmt(options: &[&str]) -> Result<(), String> {
 }
 
 /// Runs cargo in the workspace and prints the command.
-fn cargo(arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
     println!("$ cargo {}", arguments.join(" "));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo).args(arguments).status().map_err(|error| format!("cargo: {error}"))?;

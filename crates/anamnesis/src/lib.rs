@@ -56,6 +56,21 @@
 //! # Ok::<(), anamnesis::AnamnesisError>(())
 //! ```
 //!
+//! # Features
+//!
+//! All are on by default but the last two. Without any, the library reads safetensors and GGUF files and decodes every
+//! scheme, with 14 crates.
+//!
+//! | feature | brings |
+//! |---|---|
+//! | `containers` | the other file formats: PyTorch, NumPy, ONNX, TensorFlow, TensorFlow Lite, Flax, Keras, whisper.cpp; with `convert`, [`scan()`] |
+//! | `convert` | output: conversion of files and directories, [`inspect`](mod@inspect), [`verify()`], statistics, differences, hashes |
+//! | `encode` | every [`ConvertTarget`] that quantises, [`encode`](fn@encode) |
+//! | `architectures` | models between Hugging Face and GGUF: tensor names, metadata, tokenizers, towers, adapters |
+//! | `compat` | the names of earlier versions, below |
+//! | `half` | values as `half::bf16` and `half::f16` |
+//! | `ndarray` | tensors as arrays of `ndarray` |
+//!
 //! # Names of earlier versions
 //!
 //! The functions and types of earlier versions are available unchanged; they are re-exported here and documented
@@ -69,15 +84,22 @@
 //! | `encode_bnb…`, `write_bnb_nf4…`: single weights encoded from slices | [`lethe`] |
 //! | `convert…`, `detect_format…` | [`convert`](mod@convert) |
 
+#![cfg_attr(
+    not(feature = "compat"),
+    allow(dead_code, unused_imports, reason = "the rooms of absent features use these")
+)]
+
 /// Compiles the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/from-rust.md")]
 struct GuideFromRust;
 
+#[cfg(feature = "convert")]
 mod architecture;
 mod byte_level;
 mod catalog;
 mod checkpoint;
+#[cfg(feature = "compat")]
 mod compat;
 mod container;
 mod cpu;
@@ -87,57 +109,76 @@ mod pipeline;
 mod quant_config;
 mod scheme;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(all(feature = "architectures", any(test, fuzzing)))]
 pub mod fuzzing;
 
 pub mod cancel;
+#[cfg(feature = "convert")]
 pub mod convert;
 mod decode;
+#[cfg(feature = "encode")]
 mod encode;
 pub mod error;
+#[cfg(feature = "convert")]
 pub mod formats;
+#[cfg(feature = "convert")]
 pub mod inspect;
 pub mod limits;
+#[cfg(feature = "convert")]
 mod measure;
+#[cfg(all(feature = "containers", feature = "convert"))]
 mod scan;
+#[cfg(feature = "convert")]
 pub mod verify;
 
 // The main interface.
+#[cfg(feature = "convert")]
 pub use architecture::Architecture;
 pub use cancel::CancelToken;
 pub use catalog::{BlockType, Dtype, Fact, Facts, Note, Rounding, Selection, Subject, TargetDtype};
 pub use checkpoint::{
-    Checkpoint, Component, Components, HubSpec, MemoryTensor, MemoryTensors, Origin, hub_cache, is_found,
+    Checkpoint, Component, Components, HubSpec, MemoryTensor, MemoryTensors, Origin, TensorSummary, WeightSummary,
+    hub_cache, is_found,
 };
 pub use container::{Configuration, Format, OpenOptions};
+#[cfg(feature = "convert")]
 pub use convert::{
     Cast, Comparison, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions,
-    DirectoryPlan, DirectoryReport, EncodingId, Fit, FittedWeight, Keeping, MeasuredWeight, Measurement, OutputState,
-    Part, PlanNote, PlannedOutput, QuantizationError, RememberPlan, Sidecar, SidecarFate, Split,
+    DirectoryPlan, DirectoryReport, EncodingId, Fit, FittedWeight, Keeping, MeasuredWeight,
+    Measurement, OutputState, Part, PlanNote, PlannedOutput, QuantizationError, RememberPlan, Sidecar, SidecarFate,
+    Split,
 };
 pub use cpu::CpuLevel;
 #[cfg(feature = "ndarray")]
 pub use decode::StoredElement;
 pub use decode::{DecodedElement, DecodedTensor};
+#[cfg(feature = "encode")]
 pub use encode::{Encoded, encode, encode_tensors};
 pub use error::{AnamnesisError, Fault, FileKind, ModelPart, Remedy, Request, Result};
+#[cfg(feature = "convert")]
 pub use formats::{
     FormatSupport, SchemeSupport, block_types, decoded_schemes, decoded_types, formats, refused_schemes,
 };
+#[cfg(feature = "convert")]
 pub use inspect::{
     AttentionKind, Cache, CacheLayers, ContentTensor, Contents, FoldedTensors, InspectInfo, InspectOptions,
-    InspectSummary, ModelFacts, Overview, OverviewWarning, Parameters, SchemeSummary, StorageKind, TensorSummary,
-    UnknownCache, WeightSummary, format_bytes,
+    InspectSummary, ModelFacts, Overview, OverviewWarning, Parameters, SchemeSummary, StorageKind, UnknownCache,
+    format_bytes,
 };
-pub use io::output::{Existing, free_bytes};
-pub use io::{Mount, PositionedRead, Store, StoreEntry};
+#[cfg(feature = "convert")]
+pub use io::output::free_bytes;
+pub use io::{Existing, Mount, PositionedRead, Store, StoreEntry};
 pub use limits::ParseLimits;
+#[cfg(feature = "convert")]
 pub use measure::{
     BadScales, DiffOptions, DiffOutcome, FiniteStats, HashDifference, HashForm, Histogram, ModelDiff, ModelHash,
     ModelStats, Sha256Digest, TensorDiff, TensorHash, TensorStats, ValueDiff,
 };
-pub use pipeline::{Cores, OnTensor, Progress, RememberOptions};
+#[cfg(feature = "convert")]
+pub use pipeline::Progress;
+pub use pipeline::{Cores, OnTensor, RememberOptions};
 pub use quant_config::GptqFormat;
+#[cfg(all(feature = "containers", feature = "convert"))]
 pub use scan::{
     Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedPickle, scan, scan_all, scan_all_with_limits,
     scan_bytes, scan_positioned,
@@ -146,64 +187,18 @@ pub use scheme::{
     BlockOptions, BnbOptions, Coding, Evidence, GroupOptions, GroupSize, Importance, InputWeights, Leftover,
     QuantScheme, QuantiseOptions, TensorRole,
 };
+#[cfg(feature = "convert")]
 pub use verify::{VerifyReport, verify, verify_positioned, verify_with_limits};
 
-// The interface of earlier versions.
+// The interface of earlier versions, documented in its modules.
+#[cfg(feature = "compat")]
+#[doc(hidden)]
+pub use compat::names::*;
+#[cfg(feature = "compat")]
 pub use compat::{lethe, model, parse, remember};
-#[doc(no_inline)]
+#[cfg(feature = "convert")]
+#[doc(hidden)]
 pub use convert::{
     convert, convert_bytes, convert_bytes_with_progress, convert_with_progress, detect_format,
     detect_format_from_bytes, detect_format_from_bytes_with_limits,
-};
-#[doc(no_inline)]
-pub use lethe::{
-    BnbNf4WriteStats, BnbWriteInput, FP4_CODEBOOK, NF4_BLOCK_SIZE, NF4_CODEBOOK,
-    assert_bnb_int8_decode_encode_round_trip, assert_bnb4_decode_encode_round_trip, classify_inputs, encode_bnb_int8,
-    encode_bnb_int8_compute_scb, encode_bnb4, encode_bnb4_compute_absmax, encode_bnb4_double_quant,
-    is_eligible_for_nf4, write_bnb_nf4_safetensors, write_bnb_nf4_safetensors_bytes,
-};
-#[doc(no_inline)]
-pub use model::{
-    ParsedModel, parse, parse_bytes, parse_bytes_with_limits, parse_from_reader, parse_from_reader_with_limits,
-    parse_with_limits, parse_with_options,
-};
-#[doc(no_inline)]
-pub use parse::gguf::{
-    GgufFrontMatter, GgufInspectInfo, GgufMetadataArray, GgufMetadataValue, GgufTensor, GgufTensorInfo, GgufType,
-    ParsedGguf, inspect_gguf_from_reader, inspect_gguf_from_reader_with_options, parse_gguf, parse_gguf_bytes,
-    parse_gguf_bytes_with_limits, parse_gguf_from_reader, parse_gguf_from_reader_with_limits,
-    parse_gguf_front_matter_from_reader, parse_gguf_front_matter_from_reader_with_limits, parse_gguf_with_limits,
-};
-#[doc(no_inline)]
-pub use parse::gguf_write::{GgufWriteTensor, write_gguf, write_gguf_to_writer};
-#[doc(no_inline)]
-pub use parse::npz::{
-    NpzDtype, NpzInspectInfo, NpzTensor, NpzTensorInfo, inspect_npz, inspect_npz_from_reader,
-    inspect_npz_from_reader_with_options, inspect_npz_with_options, parse_npz, parse_npz_bytes,
-    parse_npz_bytes_with_limits, parse_npz_from_reader, parse_npz_from_reader_with_limits, parse_npz_with_limits,
-};
-#[doc(no_inline)]
-pub use parse::ollama::resolve_ollama_model;
-#[doc(no_inline)]
-pub use parse::pth::{
-    ParsedPth, PthDtype, PthFrontMatter, PthInspectInfo, PthTensor, PthTensorInfo, inspect_pth_from_reader,
-    inspect_pth_from_reader_with_options, parse_pth, parse_pth_bytes, parse_pth_bytes_with_limits,
-    parse_pth_from_reader, parse_pth_from_reader_with_limits, parse_pth_front_matter_from_reader,
-    parse_pth_front_matter_from_reader_with_limits, parse_pth_with_limits,
-};
-#[doc(no_inline)]
-pub use parse::safetensors::{
-    AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, SafetensorsHeader, TensorEntry,
-    parse_safetensors_header, parse_safetensors_header_from_reader, parse_safetensors_header_from_reader_with_limits,
-    parse_safetensors_header_with_limits,
-};
-#[doc(no_inline)]
-pub use remember::{
-    Bf16Out, F16Out, F32Out, OutputElement, dequantize_awq, dequantize_awq_to_bf16, dequantize_bnb_int8,
-    dequantize_bnb_int8_to_bf16, dequantize_bnb4, dequantize_bnb4_double_quant, dequantize_bnb4_double_quant_to_bf16,
-    dequantize_bnb4_to_bf16, dequantize_fp8, dequantize_fp8_to_bf16, dequantize_gguf, dequantize_gguf_blocks,
-    dequantize_gguf_blocks_to_bf16, dequantize_gguf_to_bf16, dequantize_gptq, dequantize_gptq_to_bf16,
-    dequantize_nvfp4, dequantize_nvfp4_to_bf16, dequantize_per_channel_fp8, dequantize_per_channel_fp8_to_bf16,
-    dequantize_per_tensor_fp8, dequantize_per_tensor_fp8_to_bf16, npz_to_safetensors, npz_to_safetensors_bytes,
-    pth_to_safetensors, pth_to_safetensors_bytes,
 };

@@ -8,14 +8,19 @@
 //! |---|---|
 //! | [`base`] | shared: CPU levels, float formats, outputs ([`Bf16`], [`F16`], [`F32`]), packings, the walk over slices |
 //! | [`decode`] | codes to values: eight-bit floats, packed integers, ggml blocks |
-//! | [`encode`] | values to codes |
+//! | `encode` | values to codes (feature `encode`) |
 //! | [`mod@cast`] | conversions between `f32` and other float types |
-//! | [`measure`] | moments, histograms and differences of values |
+//! | `measure` | moments, histograms and differences of values (feature `encode`) |
 //! | [`chosen`] | all of them as plain functions, with formats and outputs as enum values |
 //!
 //! Every level gives the same bits for every input. Arithmetic that yields NaN yields [`float::DEFAULT_NAN`], except
 //! that a NaN code keeps its sign and payload under a scale that is not NaN. Casts without arithmetic keep both. Arithmetic is
 //! `f32`, with one rounding per operation and no fused multiply-add.
+
+#![cfg_attr(
+    not(all(feature = "encode", feature = "levels")),
+    allow(dead_code, unused_imports, reason = "encoders and other levels use these")
+)]
 
 #[macro_use]
 pub mod base;
@@ -23,7 +28,9 @@ pub mod base;
 pub mod cast;
 pub mod chosen;
 pub mod decode;
+#[cfg(feature = "encode")]
 pub mod encode;
+#[cfg(feature = "encode")]
 pub mod measure;
 
 pub use base::GROUP;
@@ -41,6 +48,7 @@ pub use decode::{
     scaled_block_rows, scaled_runs, scaled_twice, spread_bits, spread_plane, spread_words, transpose_awq,
     transpose_columns, transpose_words, unpack_codes, untile_marlin,
 };
+#[cfg(feature = "encode")]
 pub use encode::{
     Codebook, DISTANCE_LANES, DistanceSums, EncodeBlocks, Factor, Goal, Input, Ratio, SMALLEST_SCALE, Scaling, Steps,
     add_distance, block_largest, block_largest_number, block_range, encode_rows, group_codes, nearest_codes, pack_bits,

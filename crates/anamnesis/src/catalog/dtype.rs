@@ -42,12 +42,11 @@ macro_rules! dtypes {
             ///
             /// # Errors
             /// `Unsupported` for block types, which safetensors lacks.
+            #[cfg(feature = "compat")]
             pub fn to_safetensors_dtype(self) -> Result<safetensors::Dtype> {
                 match self {
                     $(Self::$variant => Ok(safetensors::Dtype::$other),)*
-                    Self::Block(block) => {
-                        Err(AnamnesisError::unsupported("safetensors", format!("blocks of {block} have no type there")))
-                    }
+                    Self::Block(block) => Err(no_type(block)),
                 }
             }
         }
@@ -146,12 +145,56 @@ impl From<BlockType> for Dtype {
     }
 }
 
+/// The types of safetensors in its own order, in which its writers sort tensors (largest first).
+const SAFETENSORS_ORDER: [Dtype; 22] = {
+    use Dtype as D;
+    [
+        D::Bool,
+        D::F4,
+        D::F6E2M3,
+        D::F6E3M2,
+        D::U8,
+        D::I8,
+        D::F8E5M2,
+        D::F8E4M3,
+        D::F8E8M0,
+        D::F8E4M3Fnuz,
+        D::F8E5M2Fnuz,
+        D::I16,
+        D::U16,
+        D::F16,
+        D::BF16,
+        D::I32,
+        D::U32,
+        D::F32,
+        D::C64,
+        D::F64,
+        D::I64,
+        D::U64,
+    ]
+};
+
+impl Dtype {
+    /// The position of the type in the order of safetensors.
+    ///
+    /// # Errors
+    /// `Unsupported` for block types, which safetensors lacks.
+    pub(crate) fn safetensors_rank(self) -> Result<usize> {
+        SAFETENSORS_ORDER.iter().position(|dtype| *dtype == self).ok_or_else(|| no_type(self))
+    }
+}
+
+fn no_type(blocks: impl std::fmt::Display) -> AnamnesisError {
+    AnamnesisError::unsupported("safetensors", format!("blocks of {blocks} have no type there"))
+}
+
 impl From<TargetDtype> for Dtype {
     fn from(dtype: TargetDtype) -> Self {
         dtype.dtype()
     }
 }
 
+#[cfg(feature = "compat")]
 impl TryFrom<safetensors::Dtype> for Dtype {
     type Error = AnamnesisError;
 
@@ -173,6 +216,13 @@ pub(crate) fn elements(shape: &[usize]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_order_of_safetensors_is_that_of_its_crate() {
+        let theirs = SAFETENSORS_ORDER.map(|dtype| dtype.to_safetensors_dtype().unwrap());
+        assert!(theirs.is_sorted() && theirs.len() == Dtype::SCALARS.len());
+        assert!(Dtype::SCALARS.iter().all(|dtype| SAFETENSORS_ORDER.contains(dtype)));
+    }
 
     #[test]
     fn every_type_agrees_with_the_safetensors_crate() {

@@ -62,7 +62,7 @@ impl<B: AsRef<[u8]>> MemoryTensors<B> {
             entries.insert("__metadata__".to_owned(), json!(metadata));
         }
         for MemoryTensor { name, dtype, shape, data } in tensors {
-            dtype.to_safetensors_dtype()?;
+            dtype.safetensors_rank()?;
             let start = end;
             end += data.as_ref().len() as u64;
             let entry = json!({ "dtype": dtype.name(), "shape": shape, "data_offsets": [start, end] });

@@ -9,6 +9,7 @@ mod hub;
 mod index;
 mod keras;
 mod known;
+mod listing;
 mod locate;
 mod located;
 mod markers;
@@ -49,6 +50,7 @@ pub(crate) use files::{
     MAX_CONFIG_BYTES, MAX_JSON_VALUES, check_json_values, is_file, read_bounded, read_existing, read_sidecar,
 };
 pub use hub::{HubSpec, hub_cache};
+pub use listing::{TensorSummary, WeightSummary};
 pub(crate) use locate::{is_in_store, resolve};
 pub(crate) use markers::ENTRY as MARKERS;
 pub use memory_tensors::{MemoryTensor, MemoryTensors};

@@ -6,7 +6,8 @@ use crate::catalog::{Dtype, dtype::elements};
 use crate::container::safetensors::Safetensors;
 use crate::container::{Container, Layout, OutputTensor};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::output::{Existing, PendingFile};
+use crate::io::Existing;
+use crate::io::output::PendingFile;
 use crate::io::zeroed;
 
 /// A callback that takes the bytes of the next tensor.

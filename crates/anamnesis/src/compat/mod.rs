@@ -13,5 +13,6 @@
 mod in_memory;
 pub mod lethe;
 pub mod model;
+pub mod names;
 pub mod parse;
 pub mod remember;

@@ -2,9 +2,14 @@
 
 use super::identity::{About, Format};
 use super::interface::Container;
-use super::{flax, gguf, hdf5, npy, onnx, pth, safetensors, tensorflow, tflite, whisper};
+#[cfg(not(feature = "containers"))]
+use super::left_out;
+#[cfg(feature = "containers")]
+use super::{flax, hdf5, npy, onnx, pth, tensorflow, tflite, whisper};
+use super::{gguf, safetensors};
 
 /// All containers, in the order they are listed to users.
+#[cfg(feature = "containers")]
 pub(crate) const ALL: &[About] = &[
     safetensors::ABOUT,
     gguf::ABOUT,
@@ -19,6 +24,24 @@ pub(crate) const ALL: &[About] = &[
     flax::ABOUT,
     hdf5::HDF5,
     hdf5::KERAS,
+];
+
+/// All containers; most are only recognised.
+#[cfg(not(feature = "containers"))]
+pub(crate) const ALL: &[About] = &[
+    safetensors::ABOUT,
+    gguf::ABOUT,
+    left_out::NPZ,
+    left_out::NPY,
+    left_out::PTH,
+    left_out::DISTRIBUTED,
+    left_out::ONNX,
+    left_out::WHISPER,
+    left_out::TFLITE,
+    left_out::TENSORFLOW,
+    left_out::FLAX,
+    left_out::HDF5,
+    left_out::KERAS,
 ];
 
 /// The container of a format.

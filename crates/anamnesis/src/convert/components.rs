@@ -6,7 +6,8 @@ use std::path::Path;
 use super::directory::{ConfigChange, Sidecar, SidecarFate, classify, copy, has_same_content};
 use crate::checkpoint::{Components, MODEL_INDEX};
 use crate::error::{AnamnesisError, Result};
-use crate::io::output::{Existing, same_file};
+use crate::io::Existing;
+use crate::io::output::same_file;
 
 impl Components {
     /// The files beside the models, with the operation on each: those of the directory itself, and, as

@@ -12,7 +12,7 @@ use crate::catalog::{Dtype, MetadataValue, NamePatterns, Selection, TargetDtype}
 use crate::container::Container;
 use crate::cpu::CpuLevel;
 use crate::error::{AnamnesisError, Request, Result};
-use crate::io::output::Existing;
+use crate::io::Existing;
 use crate::limits::ParseLimits;
 use crate::pipeline::RememberOptions;
 use crate::scheme::{BnbOptions, QuantiseOptions};

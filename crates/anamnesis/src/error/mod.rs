@@ -417,6 +417,7 @@ impl From<std::io::Error> for AnamnesisError {
     }
 }
 
+#[cfg(feature = "compat")]
 impl From<safetensors::SafeTensorError> for AnamnesisError {
     fn from(error: safetensors::SafeTensorError) -> Self {
         match error {

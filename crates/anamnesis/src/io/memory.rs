@@ -60,11 +60,11 @@ impl AlignedBuffer {
 }
 
 /// Bytes of an ordinary page.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "convert"))]
 const PAGE: usize = 4096;
 
 /// Asks for huge pages behind an allocation of `bytes` at `start`.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "convert"))]
 fn prefer_huge_pages(start: *mut u8, bytes: usize) {
     if bytes < LARGE_BYTES {
         return;
@@ -77,7 +77,7 @@ fn prefer_huge_pages(start: *mut u8, bytes: usize) {
         unsafe { rustix::mm::madvise(start.wrapping_add(skipped).cast(), whole, rustix::mm::Advice::LinuxHugepage) };
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "convert")))]
 fn prefer_huge_pages(_start: *mut u8, _bytes: usize) {}
 
 #[cfg(test)]

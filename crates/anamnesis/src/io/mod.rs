@@ -1,11 +1,14 @@
 //! Input and output: sources of bytes, and atomic output files.
 
 mod arranged;
+#[cfg(feature = "convert")]
 mod digest;
+mod existing;
 mod file;
 mod inside;
 mod joined;
 mod memory;
+#[cfg(feature = "convert")]
 pub(crate) mod output;
 mod place;
 mod pool;
@@ -14,16 +17,20 @@ mod read_at;
 mod sliced;
 mod source;
 mod store;
+#[cfg(feature = "convert")]
 pub(crate) mod temporary;
+#[cfg(feature = "convert")]
 pub(crate) mod transaction;
+mod write_at;
 
 pub(crate) use arranged::{ArrangedSource, Region};
+#[cfg(feature = "convert")]
 pub(crate) use digest::{DigestKind, sha256};
+pub use existing::Existing;
 pub(crate) use file::FileSource;
 pub(crate) use inside::{Links, file_inside, file_named_by};
 pub(crate) use joined::JoinedSource;
 pub(crate) use memory::{AlignedBuffer, try_zeroed, with_capacity, zeroed};
-pub(crate) use output::write_all_at;
 pub(crate) use place::{
     announce, entry, entry_names, entry_paths, existing_entry, is_listed, is_mounted, is_unlinked_folder, open_file,
     open_file_in,
@@ -35,3 +42,4 @@ pub(crate) use read_at::{LocalReader, ReadAt};
 pub(crate) use sliced::SlicedSource;
 pub(crate) use source::{BytesSource, ReaderSource, Source, read_all};
 pub use store::{Mount, Store, StoreEntry};
+pub(crate) use write_at::write_all_at;

@@ -8,19 +8,10 @@ use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::existing::Existing;
 use super::temporary::{TemporaryFile, directory_of};
+use super::write_at::write_all_at;
 use crate::error::{AnamnesisError, Result};
-
-/// What to do if the target exists.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Existing {
-    /// Replace it atomically once the new file is complete.
-    #[default]
-    Replace,
-    /// Refuse before anything is written.
-    Refuse,
-}
 
 /// An output file before its commit.
 #[derive(Debug)]
@@ -225,24 +216,6 @@ fn copy_range(from: &File, mut source: u64, to: &File, mut target: u64, bytes: u
 #[cfg(not(target_os = "linux"))]
 fn copy_range(_from: &File, _source: u64, _to: &File, _target: u64, _bytes: u64) -> std::io::Result<bool> {
     Ok(false)
-}
-
-#[cfg(unix)]
-pub(crate) fn write_all_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-pub(crate) fn write_all_at(file: &std::fs::File, mut bytes: &[u8], mut offset: u64) -> std::io::Result<()> {
-    while !bytes.is_empty() {
-        let count = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
-        if count == 0 {
-            return Err(ErrorKind::WriteZero.into());
-        }
-        bytes = &bytes[count..];
-        offset += count as u64;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::output::{CompleteFile, Existing};
+use super::existing::Existing;
+use super::output::CompleteFile;
 use super::temporary::{Lock, builder, directory_of, is_temporary, lock, prefix};
 use crate::error::{AnamnesisError, Result};
 

@@ -64,14 +64,14 @@ impl fmt::Display for Cores {
 }
 
 /// The numbers of the hardware threads that this process may run on.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "convert"))]
 fn allowed() -> Vec<usize> {
     let set = rustix::thread::sched_getaffinity(None).ok();
     let has = |number: &usize| set.is_some_and(|set| set.is_set(*number));
     (0..rustix::thread::CpuSet::MAX_CPU).filter(has).collect()
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", feature = "convert")))]
 fn allowed() -> Vec<usize> {
     Vec::new()
 }

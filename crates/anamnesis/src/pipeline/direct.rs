@@ -4,11 +4,12 @@ use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::announced::announce;
 use super::buffers::Buffers;
 use super::options::RememberOptions;
-use super::run::{announce, join, spawn};
 use super::tiles::{is_sequential, step_of};
 use super::values::Values;
+use super::workers::{join, spawn};
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 

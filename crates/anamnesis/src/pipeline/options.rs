@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::cores::Cores;
 use crate::cancel::CancelToken;
 use crate::cpu::CpuLevel;
-use crate::io::output::Existing;
+use crate::io::Existing;
 
 /// Approximate memory of one worker: an input window, an output tile, and intermediate buffers.
 const WORKER_BYTES: u64 = 6 << 20;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 use std::sync::mpsc;
-use std::thread::{Scope, ScopedJoinHandle};
 
+use super::announced::announce;
 use super::buffers::Buffers;
 use super::encode::Encoding;
 use super::measure::Distance;
@@ -14,6 +14,7 @@ use super::scheduler::{Assignment, Output, Scheduler};
 use super::sink::TileSink;
 use super::tiles::Tile;
 use super::values::Values;
+use super::workers::{join, spawn};
 use crate::cancel::CancelToken;
 use crate::catalog::Extent;
 use crate::error::{AnamnesisError, Result};
@@ -76,19 +77,6 @@ pub(crate) fn run_all(
     })
 }
 
-/// Announces the stored bytes that will be read, in order, to their sources.
-pub(super) fn announce<'a>(parts: impl Iterator<Item = &'a Extent>, sources: &[Box<dyn Source>]) {
-    let mut ranges = vec![Vec::new(); sources.len()];
-    for extent in parts.filter(|extent| extent.bytes > 0) {
-        if let Some(ranges) = ranges.get_mut(extent.file as usize) {
-            ranges.push(extent.offset..extent.offset.saturating_add(extent.bytes));
-        }
-    }
-    for (source, ranges) in sources.iter().zip(ranges).filter(|(_, ranges)| !ranges.is_empty()) {
-        source.announce(&ranges);
-    }
-}
-
 /// Completes a file: writes deferred headers and commits it.
 fn finish(
     outputs: &[Output<'_>],
@@ -115,22 +103,6 @@ impl Drop for StopOnPanic<'_, '_> {
             self.0.stop();
         }
     }
-}
-
-/// Starts a scoped thread.
-pub(super) fn spawn<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    work: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>> {
-    std::thread::Builder::new().spawn_scoped(scope, work).map_err(|error| {
-        let text = format!("a thread cannot be started: {error}");
-        AnamnesisError::Io(std::io::Error::new(error.kind(), text))
-    })
-}
-
-/// Joins a thread.
-pub(super) fn join(thread: ScopedJoinHandle<'_, Result<()>>) -> Result<()> {
-    thread.join().unwrap_or_else(|_| Err(AnamnesisError::parse("a worker thread panicked")))
 }
 
 /// The first error that is not a consequence of another.

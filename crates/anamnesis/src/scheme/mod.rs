@@ -23,12 +23,14 @@ pub(crate) mod ggml;
 pub(crate) mod gptq;
 pub(crate) mod grouped;
 pub(crate) mod hqq;
+#[cfg(feature = "containers")]
 mod linear;
 pub(crate) mod marlin;
 pub(crate) mod mlx;
 mod model_class;
 pub(crate) mod modelopt;
 pub(crate) mod mxfp4;
+#[cfg(feature = "containers")]
 pub(crate) mod onnxruntime;
 pub(crate) mod packed;
 pub(crate) mod quantise;

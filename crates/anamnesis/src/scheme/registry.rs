@@ -4,8 +4,10 @@ use super::claim::{self, About, Claimed, Claims, PartName, Scheme};
 use super::quantise::Encoding;
 use super::{
     aqlm, awq, bitnet, bnb, comfy, compressed_tensors, eetq, exl2, exl3, fouroversix, fp8, gemma_quant, ggml, gptq,
-    hqq, linear, marlin, mlx, modelopt, mxfp4, onnxruntime, quanto, quark, sinq, torchao, vptq,
+    hqq, marlin, mlx, modelopt, mxfp4, quanto, quark, sinq, torchao, vptq,
 };
+#[cfg(feature = "containers")]
+use super::{linear, onnxruntime};
 use crate::catalog::{Catalog, Rounding};
 use crate::quant_config::QuantConfig;
 
@@ -16,8 +18,10 @@ pub(crate) fn about() -> impl Iterator<Item = About> {
 
 /// All schemes in the order in which they claim. Where a graph names the readers of tensors, it decides before any name
 /// does. FP8 comes last, because packed formats store their scales as FP8 too.
-static ALL: [&dyn Scheme; 28] = [
+static ALL: &[&dyn Scheme] = &[
+    #[cfg(feature = "containers")]
     &onnxruntime::OnnxRuntime,
+    #[cfg(feature = "containers")]
     &linear::Linear,
     &ggml::Ggml,
     &claim::refused_methods::RefusedMethods,
@@ -48,7 +52,8 @@ static ALL: [&dyn Scheme; 28] = [
 ];
 
 /// The encodings that a model can be quantised to, in the order in which they are listed.
-pub(crate) static ENCODINGS: [&[Encoding]; 13] = [
+#[cfg(feature = "encode")]
+pub(crate) static ENCODINGS: &[&[Encoding]] = &[
     &bnb::ENCODINGS,
     &fp8::ENCODINGS,
     &compressed_tensors::ENCODINGS,
@@ -63,6 +68,10 @@ pub(crate) static ENCODINGS: [&[Encoding]; 13] = [
     &mxfp4::ENCODINGS,
     &ggml::ENCODINGS,
 ];
+
+/// The encodings that a model can be quantised to: none.
+#[cfg(not(feature = "encode"))]
+pub(crate) static ENCODINGS: &[&[Encoding]] = &[];
 
 /// The part names of every scheme; `true` if the scheme refuses the weights that it recognises.
 fn part_names() -> Vec<(bool, Vec<PartName>)> {

@@ -43,7 +43,9 @@ fn members(room: &Path, mark: &str) -> BTreeSet<String> {
 fn listed(text: &str, list: &str) -> BTreeSet<String> {
     let rest = text.split_once(list).unwrap_or_else(|| panic!("there is no {list}")).1;
     let items = rest.split_once(" =").unwrap().1.split_once('[').unwrap().1.split_once("];").unwrap().0;
-    let paths = items.split(',').filter_map(|item| item.trim().trim_start_matches('&').split_once("::"));
+    // An item may have an attribute before it.
+    let names = items.split(',').filter_map(|item| item.trim().lines().last());
+    let paths = names.filter_map(|item| item.trim().trim_start_matches('&').split_once("::"));
     paths.map(|(module, _)| module.to_owned()).collect()
 }
 
@@ -58,7 +60,9 @@ fn every_scheme_is_in_its_list() {
 #[test]
 fn every_container_is_in_its_list() {
     let room = source().join("container");
-    assert_eq!(members(&room, "impl Container for"), listed(&read(&room.join("registry.rs")), "const ALL:"));
+    let mut containers = members(&room, "impl Container for");
+    assert!(containers.remove("left_out"), "the formats of builds without them");
+    assert_eq!(containers, listed(&read(&room.join("registry.rs")), "const ALL:"));
 }
 
 #[test]

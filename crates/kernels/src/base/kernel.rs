@@ -33,12 +33,12 @@ macro_rules! kernel {
             level: $crate::base::level::Level,
             $($argument: $type),+
         ) -> usize {
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
             #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]
             fn v3 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V3, $($argument: $type),+) -> usize {
                 $body::<_ $($(, $generic)+)?>(token, $($argument),+)
             }
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
             #[target_feature(enable = "avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,popcnt")]
             #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
             fn v4 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V4, $($argument: $type),+) -> usize {
@@ -46,12 +46,12 @@ macro_rules! kernel {
             }
             match level.0 {
                 $crate::base::level::Kind::Portable(token) => $body::<_ $($(, $generic)+)?>(token, $($argument),+),
-                #[cfg(target_arch = "x86_64")]
+                #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
                 $crate::base::level::Kind::V3(token) => {
                     // SAFETY: a V3 token exists only after the CPU reported every feature enabled above.
                     unsafe { v3 $(::<$($generic),+>)? (token, $($argument),+) }
                 }
-                #[cfg(target_arch = "x86_64")]
+                #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
                 $crate::base::level::Kind::V4(token) => {
                     // SAFETY: a V4 token exists only after the CPU reported every feature enabled above.
                     unsafe { v4 $(::<$($generic),+>)? (token, $($argument),+) }

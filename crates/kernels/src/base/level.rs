@@ -6,6 +6,8 @@
 //! | v3 | x86-64 | AVX2, F16C, FMA, BMI1, BMI2, LZCNT, MOVBE, POPCNT |
 //! | v4 | x86-64 | v3 and AVX-512 F, BW, CD, DQ, VL |
 //!
+//! A debug build without the feature `levels` has the portable level alone.
+//!
 //! A [`Level`] is created only here, after CPU detection. Holding one is therefore the proof that the instructions
 //! exist, which every dispatched call relies on.
 
@@ -13,7 +15,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::base::simd::Portable;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
 use crate::base::simd::{V3, V4};
 
 /// A set of CPU instructions that this machine has.
@@ -31,9 +33,9 @@ pub struct Level(pub(crate) Kind);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Kind {
     Portable(Portable),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
     V3(V3),
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
     V4(V4),
 }
 
@@ -54,9 +56,9 @@ impl Level {
 
     /// All levels this CPU can run, portable first, best last.
     pub fn available() -> impl Iterator<Item = Self> {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
         let detected = [V3::detect().map(Kind::V3), V4::detect().map(Kind::V4)];
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions)))))]
         let detected: [Option<Kind>; 0] = [];
         std::iter::once(Self::portable()).chain(detected.into_iter().flatten().map(Self))
     }
@@ -65,9 +67,9 @@ impl Level {
     pub const fn name(self) -> &'static str {
         match self.0 {
             Kind::Portable(_) => "portable",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
             Kind::V3(_) => "v3",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
             Kind::V4(_) => "v4",
         }
     }

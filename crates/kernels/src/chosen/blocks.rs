@@ -3,6 +3,7 @@
 use super::{Rounded, with_rounded};
 use crate::base::level::Level;
 use crate::decode::ggml::{self, GgmlBlock, decode_blocks};
+#[cfg(feature = "encode")]
 use crate::encode::{EncodeBlocks, encode_rows};
 
 /// Decodes whole blocks. Arguments: level, output type, blocks, output. Returns the bytes written.
@@ -22,7 +23,7 @@ pub struct BlockKernels {
     pub bytes: usize,
     /// [`decode_blocks`](crate::ggml::decode_blocks).
     pub decode: Decode,
-    /// [`encode_rows`](crate::encode_rows); `None` for types that ggml uses only for activations.
+    /// `encode_rows`; `None` for types that ggml uses only for activations, and without the feature `encode`.
     pub encode: Option<Encode>,
 }
 
@@ -36,6 +37,17 @@ fn decode<B: GgmlBlock>(level: Level, to: Rounded, blocks: &[u8], out: &mut [u8]
     with_rounded!(to, O => decode_blocks::<B, O>(level, blocks, out))
 }
 
+#[cfg(feature = "encode")]
+const fn encoder<B: EncodeBlocks>() -> Option<Encode> {
+    Some(encode::<B>)
+}
+
+#[cfg(not(feature = "encode"))]
+const fn encoder<B: GgmlBlock>() -> Option<Encode> {
+    None
+}
+
+#[cfg(feature = "encode")]
 fn encode<B: EncodeBlocks>(
     level: Level,
     values: &[f32],
@@ -50,7 +62,7 @@ macro_rules! both_ways {
     ($($name:ident $type:ident),+) => {
         $(
             #[doc = concat!("The type ", stringify!($name), ".")]
-            pub static $name: BlockKernels = BlockKernels::new::<ggml::$type>(Some(encode::<ggml::$type>));
+            pub static $name: BlockKernels = BlockKernels::new::<ggml::$type>(encoder::<ggml::$type>());
         )+
     };
 }

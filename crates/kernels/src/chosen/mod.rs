@@ -6,19 +6,24 @@
 //! | file | holds |
 //! |---|---|
 //! | [`decode`] | codes to values: [`Float8`] and [`Packed`] to [`Rounded`] |
-//! | [`encode`] | values to codes |
+//! | [`cast`] | conversions between float types |
+//! | `encode` | values to codes |
 //! | [`blocks`] | the block types of ggml, decoding and encoding |
 
 pub mod blocks;
+pub mod cast;
 pub mod decode;
+#[cfg(feature = "encode")]
 pub mod encode;
 
 pub use blocks::BlockKernels;
+pub use cast::{narrow_e4m3, round_slice};
 pub use decode::{
     affine_codes, affine_fields, awq_codes, coded_blocks, coded_indexed, high_nibbles, nvfp4_times, ruled_blocks,
     scaled, scaled_block_rows, scaled_runs, scaled_twice, transpose_columns, unpack_awq, unpack_codes, widen_e4m3,
 };
-pub use encode::{Values, block_largest, block_largest_number, narrow_e4m3, nearest_codes, round_slice, row_codes};
+#[cfg(feature = "encode")]
+pub use encode::{Values, block_largest, block_largest_number, nearest_codes, row_codes};
 
 /// The type that values are rounded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@
 
 use super::kind::Architecture;
 
+#[cfg(feature = "architectures")]
 macro_rules! architectures {
     ($($(#[$attribute:meta])* $module:ident $([$($item:ident),+])?,)*) => {
         $($(#[$attribute])* mod $module;)*
@@ -16,6 +17,7 @@ macro_rules! architectures {
 }
 
 /// The architectures of a file: `ARCHITECTURE`, or those listed.
+#[cfg(feature = "architectures")]
 macro_rules! family {
     ($module:ident) => {
         &[&$module::ARCHITECTURE]
@@ -25,6 +27,11 @@ macro_rules! family {
     };
 }
 
+/// All architectures, by file: none.
+#[cfg(not(feature = "architectures"))]
+pub(super) static FAMILIES: &[&[&Architecture]] = &[];
+
+#[cfg(feature = "architectures")]
 architectures! {
     llama,
     qwen2,

@@ -17,7 +17,7 @@ pub(super) fn lay_out(tensors: &[OutputTensor], metadata: Option<&Metadata>) -> 
             let why = format!("a tensor cannot be named {}, the key of the metadata", quoted(METADATA));
             return Err(AnamnesisError::unsupported("safetensors", why));
         }
-        order.push((std::cmp::Reverse(tensor.dtype.to_safetensors_dtype()?), tensor.name.as_str(), index));
+        order.push((std::cmp::Reverse(tensor.dtype.safetensors_rank()?), tensor.name.as_str(), index));
     }
     order.sort_unstable();
     let mut names: Vec<&str> = order.iter().map(|&(_, name, _)| name).collect();

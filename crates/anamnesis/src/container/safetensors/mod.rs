@@ -55,6 +55,6 @@ impl Container for Safetensors {
     }
 
     fn holds(&self, dtype: Dtype, _shape: &[usize]) -> bool {
-        dtype.to_safetensors_dtype().is_ok()
+        dtype.safetensors_rank().is_ok()
     }
 }

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use super::DirectoryPlan;
 use crate::checkpoint::read_bounded;
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::existing_entry;
-use crate::io::output::{Existing, PendingFile};
+use crate::io::output::PendingFile;
+use crate::io::{Existing, existing_entry};
 use crate::io::temporary::PARTIAL;
 use crate::pipeline::{Digest, Fingerprint};
 

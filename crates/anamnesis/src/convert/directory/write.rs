@@ -10,8 +10,8 @@ use super::{DirectoryPlan, Part, Shard, manifest};
 use crate::checkpoint::read_sidecar;
 use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
-use crate::io::output::{Existing, PendingFile, check_space, same_file};
-use crate::io::{FileSource, Source, open_file};
+use crate::io::output::{PendingFile, check_space, same_file};
+use crate::io::{Existing, FileSource, Source, open_file};
 use crate::pipeline::{self, Distance, FileSink, Output, Progress, RememberOptions, TileSink};
 
 /// The result of writing a directory.

@@ -9,6 +9,7 @@
 //! The GEMV layouts and llm-awq pack differently and are refused by name, and so is a weight without zero points, which
 //! no library writes. Weights repacked for Marlin are decoded by [`marlin`](super::marlin).
 
+#[cfg(feature = "encode")]
 mod quantiser;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::scheme::packed::{
     ZeroPoints, auto_round_packing,
 };
 
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;
 
 /// The AWQ scheme.

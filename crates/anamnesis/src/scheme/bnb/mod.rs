@@ -35,6 +35,7 @@ mod config;
 mod four_bit;
 mod int8;
 mod kind;
+#[cfg(feature = "encode")]
 mod quantiser;
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ mod tests;
 pub(crate) use claim::Bnb;
 pub(crate) use four_bit::{Bnb4Decoder, FP4_MAP, NF4_MAP, Nested};
 pub(crate) use int8::BnbInt8Decoder;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;
 
 /// Writes scales as little-endian F32.

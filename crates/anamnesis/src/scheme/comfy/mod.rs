@@ -21,14 +21,18 @@ mod float8;
 mod format;
 mod levels;
 mod low_rank;
+#[cfg(feature = "encode")]
 mod quantiser;
+#[cfg(feature = "encode")]
 mod scale_rules;
 mod scaled;
 mod svdquant;
+#[cfg(feature = "encode")]
 mod tiled_encoder;
 mod w4a8;
 mod weight;
 
 pub(crate) use claim::Comfy;
 pub(crate) use float8::Float8;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;

@@ -21,7 +21,9 @@
 
 mod activations;
 mod claim;
+#[cfg(feature = "encode")]
 mod described;
+#[cfg(feature = "encode")]
 mod encoders;
 mod fp4;
 mod fp6;
@@ -30,14 +32,18 @@ mod marlin24;
 mod pack;
 mod packing;
 mod parts;
+#[cfg(feature = "encode")]
 mod preset;
+#[cfg(feature = "encode")]
 mod quantiser;
+#[cfg(feature = "encode")]
 mod scale_rules;
 mod scales;
 mod sparse;
 mod spec;
 
 pub(crate) use claim::CompressedTensors;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;
 
 /// The method as configurations name it.

@@ -9,9 +9,12 @@
 //! magnitude / 128.
 
 mod claim;
+#[cfg(feature = "encode")]
 mod encoder;
 mod order;
+#[cfg(feature = "encode")]
 mod quantiser;
 
 pub(crate) use claim::Eetq;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;

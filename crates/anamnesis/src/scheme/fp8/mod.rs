@@ -8,13 +8,16 @@
 //! Blocks are 128×128 by default and are cut off at the edges of the weight. Weights of a checkpoint without any scale
 //! are plain casts. Activation scales are dropped: they mean nothing for a decoded weight.
 
+#[cfg(feature = "encode")]
 mod cast;
 mod claim;
 mod decoder;
 mod expectation;
 mod naming;
+#[cfg(feature = "encode")]
 mod quantiser;
 
 pub(crate) use claim::Fp8;
 pub(crate) use decoder::{Fp8Decoder, Fp8Format};
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;

@@ -4,10 +4,14 @@
 //! matrix of a stack of experts. The decoder multiplies the values by it.
 
 mod decoder;
+#[cfg(feature = "convert")]
 mod encoder;
+#[cfg(feature = "convert")]
 mod mix;
 
+#[cfg(feature = "convert")]
 mod quantiser;
+#[cfg(feature = "convert")]
 mod tensor_types;
 #[cfg(test)]
 mod tests;
@@ -22,7 +26,9 @@ use crate::scheme::coder::{Coding, Evidence, Recipe};
 
 pub(crate) use decoder::GgmlDecoder;
 use decoder::ScaledBlock;
+#[cfg(feature = "convert")]
 pub(crate) use encoder::{BlockEncoder, encode_rows, is_encoded};
+#[cfg(feature = "convert")]
 pub(crate) use quantiser::{ENCODINGS, in_order};
 
 /// The block types of ggml.

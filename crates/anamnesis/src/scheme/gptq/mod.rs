@@ -15,8 +15,10 @@
 
 mod claim;
 mod description;
+#[cfg(feature = "encode")]
 mod quantiser;
 mod weight;
 
 pub(crate) use claim::Gptq;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;

@@ -19,21 +19,27 @@
 
 mod companions;
 mod decoder;
+#[cfg(feature = "encode")]
 mod encoder;
 mod layout;
+#[cfg(feature = "encode")]
 mod scaling;
 #[cfg(test)]
 mod tests;
 
 use crate::catalog::TargetDtype;
 use anamnesis_kernels::float::{e2m1, f16};
-pub(crate) use anamnesis_kernels::{Arithmetic, Factor, Formula, Goal, Ratio, Step};
+pub(crate) use anamnesis_kernels::{Arithmetic, Formula, Step};
+#[cfg(feature = "encode")]
+pub(crate) use anamnesis_kernels::{Factor, Goal, Ratio};
 
 use crate::scheme::bnb::NF4_MAP;
 use crate::scheme::coder::{Grid, ScaleOp, ScaleType};
 
+#[cfg(feature = "encode")]
 pub(crate) use encoder::{GroupedEncoder, ZeroPointStorage};
 pub(crate) use layout::{Layout, Order, Unit};
+#[cfg(feature = "encode")]
 pub(crate) use scaling::{Extremes, Group, Groups, ScaleRule};
 
 /// The value of a code.

@@ -14,10 +14,13 @@
 //! The library calculates in the type of `compute_dtype`; here every step is F32.
 
 mod claim;
+#[cfg(feature = "encode")]
 mod encoder;
 mod entries;
+#[cfg(feature = "encode")]
 mod quantiser;
 mod state;
 
 pub(crate) use claim::Hqq;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;

@@ -21,9 +21,12 @@
 mod claim;
 mod mode;
 mod parts;
+#[cfg(feature = "encode")]
 mod quantiser;
+#[cfg(feature = "encode")]
 mod scale_rules;
 mod weight;
 
 pub(crate) use claim::Mlx;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;

@@ -21,10 +21,13 @@ mod algorithm;
 mod claim;
 mod naming;
 mod parts;
+#[cfg(feature = "encode")]
 mod quantiser;
+#[cfg(feature = "encode")]
 mod scale_rules;
 mod shape;
 mod weight;
 
 pub(crate) use claim::ModelOpt;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;

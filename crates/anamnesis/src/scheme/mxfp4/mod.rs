@@ -10,12 +10,15 @@
 //! exponents, so 255 is 2^128; DeepSeek multiplies by an E8M0 float, where 255 is NaN.
 
 mod claim;
+#[cfg(feature = "encode")]
 mod encoder;
 mod gpt_oss;
 mod method;
+#[cfg(feature = "encode")]
 mod quantiser;
 mod rows;
 mod transposed;
 
 pub(crate) use claim::Mxfp4;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;

@@ -12,6 +12,7 @@
 
 mod auto_round;
 mod columns;
+#[cfg(feature = "encode")]
 mod encoder;
 mod groups;
 mod parts;
@@ -23,6 +24,7 @@ use crate::scheme::coder::ScaleType;
 
 pub(crate) use auto_round::{AutoRoundPacking, auto_round_packing};
 pub(crate) use columns::{ColumnDecoder, Dialect};
+#[cfg(feature = "encode")]
 pub(crate) use encoder::{PackedEncoder, check_shape};
 pub(crate) use groups::{InputGroups, check_group_index};
 pub(crate) use parts::{PART_NAMES, Parts};

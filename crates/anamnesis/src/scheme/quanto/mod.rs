@@ -15,7 +15,9 @@
 mod claim;
 mod packed;
 mod parts;
+#[cfg(feature = "encode")]
 mod quantiser;
 
 pub(crate) use claim::Quanto;
+#[cfg(feature = "encode")]
 pub(crate) use quantiser::ENCODINGS;

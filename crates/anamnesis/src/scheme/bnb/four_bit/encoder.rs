@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use super::codes::{QuantType, absmax_of_blocks, encode_4bit_blocks};
+use super::codes::{absmax_of_blocks, encode_4bit_blocks};
 use super::decoder::{Bnb4Decoder, Nested};
 use super::mean::NestedMean;
 use super::nested::{NESTED_BLOCK_SIZE, encode_nested_scales};
 use super::nested_map::nested_quant_map;
 use super::quant_state::quant_state_json;
+use super::tables::QuantType;
 use crate::catalog::{Dtype, TargetDtype, dtype::elements};
 use crate::error::Result;
 use crate::scheme::bnb::write_floats;

@@ -1,5 +1,6 @@
 //! `quant_state`: the JSON that describes a four-bit weight.
 
+#[cfg(feature = "encode")]
 mod write;
 
 use serde_json::Value;
@@ -8,6 +9,7 @@ use crate::catalog::TargetDtype;
 use crate::catalog::dtype::elements;
 use crate::error::{AnamnesisError, Result};
 
+#[cfg(feature = "encode")]
 pub(in crate::scheme::bnb) use write::quant_state_json;
 
 /// A parsed `quant_state`: each value is valid by itself, but not yet checked against the tensors.

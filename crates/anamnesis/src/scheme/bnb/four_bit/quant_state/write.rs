@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::super::codes::QuantType;
 use super::super::nested::NESTED_BLOCK_SIZE;
+use super::super::tables::QuantType;
 use crate::catalog::TargetDtype;
 
 /// The `quant_state` of a weight of `shape` and original type `dtype`; `nested_offset` is the mean of quantised scales.
