@@ -144,7 +144,7 @@ pub use container::{Configuration, Format, OpenOptions};
 #[cfg(feature = "convert")]
 pub use convert::{
     Cast, Comparison, ConvertOptions, ConvertPlan, ConvertReport, ConvertStats, ConvertTarget, DirectoryOptions,
-    DirectoryPlan, DirectoryReport, EncodingId, Fit, FittedWeight, Keeping, MeasuredWeight,
+    DirectoryPlan, DirectoryReport, EncodingId, Fit, FittedWeight, HuggingFaceModel, Keeping, MeasuredWeight,
     Measurement, OutputState, Part, PlanNote, PlannedOutput, QuantizationError, RememberPlan, Sidecar, SidecarFate,
     Split,
 };

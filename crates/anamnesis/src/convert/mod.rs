@@ -75,6 +75,7 @@ pub use fit::{Fit, FittedWeight};
 pub use gguf_metadata::{parse_gguf_kv_arg, parse_gguf_metadata_json, read_gguf_metadata_json};
 pub(crate) use inputs::ClaimedCatalog;
 pub(crate) use mapped::GgufValues;
+pub use mapped::HuggingFaceModel;
 pub use notes::PlanNote;
 pub use options::{Cast, ConvertOptions};
 pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_name};

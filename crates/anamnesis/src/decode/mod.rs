@@ -60,7 +60,7 @@ impl Checkpoint {
         options: &RememberOptions,
     ) -> Result<()> {
         let (_, values) = self.values(name, dtype)?;
-        check_buffer(name, values.elements, out.len(), dtype)?;
+        values.check_range(name, &(0..values.elements), out.len(), dtype)?;
         decode_into(&values, &self.sources, options, out).map_err(|error| error.in_tensor(name))
     }
 
@@ -134,7 +134,7 @@ impl Checkpoint {
     ) -> Result<()> {
         let (shape, values) = self.values(name, dtype)?;
         let range = range_of_rows(name, &shape, &rows)?;
-        check_buffer(name, range.end - range.start, out.len(), dtype)?;
+        values.check_range(name, &range, out.len(), dtype)?;
         decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
     }
 
@@ -152,11 +152,7 @@ impl Checkpoint {
         options: &RememberOptions,
     ) -> Result<()> {
         let (_, values) = self.values(name, dtype)?;
-        if range.start > range.end || range.end > values.elements {
-            let what = format!("values {}..{} of {}", range.start, range.end, quoted(name));
-            return Err(Request::Contradiction { what, why: format!("it has {}", values.elements) }.into());
-        }
-        check_buffer(name, range.end - range.start, out.len(), dtype)?;
+        values.check_range(name, &range, out.len(), dtype)?;
         decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
     }
 
@@ -256,17 +252,6 @@ impl<'a> Decodable<'a> {
             Self::Plain(tensor) => &tensor.name,
         }
     }
-}
-
-/// Refuses a buffer whose length differs from that of these values.
-fn check_buffer(name: &str, values: u64, bytes: usize, dtype: TargetDtype) -> Result<()> {
-    let wanted = values.checked_mul(dtype.byte_size() as u64);
-    if wanted == Some(bytes as u64) {
-        return Ok(());
-    }
-    let what = format!("a buffer of {bytes} bytes for {}", quoted(name));
-    let why = format!("its {values} values take {} bytes as {dtype}", wanted.unwrap_or(u64::MAX));
-    Err(Request::Contradiction { what, why }.into())
 }
 
 /// The range of values in these rows.

@@ -1,8 +1,10 @@
 //! The source of a tensor's values.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::catalog::{Extent, TargetDtype, TensorId};
+use crate::error::{Request, Result, quoted};
 use crate::scheme::TileDecoder;
 
 /// The values of a tensor: decoder, stored bytes and output type.
@@ -35,5 +37,21 @@ impl Values {
             Origin::Quantised | Origin::Plain => self.dtype.byte_size() as u64,
             Origin::Repacked => 1,
         }
+    }
+
+    /// Refuses a range that the tensor `name` does not have, and a buffer whose length differs from that of its values.
+    pub(crate) fn check_range(&self, name: &str, range: &Range<u64>, bytes: usize, dtype: TargetDtype) -> Result<()> {
+        if range.start > range.end || range.end > self.elements {
+            let what = format!("values {}..{} of {}", range.start, range.end, quoted(name));
+            return Err(Request::Contradiction { what, why: format!("it has {}", self.elements) }.into());
+        }
+        let values = range.end - range.start;
+        let wanted = values.checked_mul(dtype.byte_size() as u64);
+        if wanted == Some(bytes as u64) {
+            return Ok(());
+        }
+        let what = format!("a buffer of {bytes} bytes for {}", quoted(name));
+        let why = format!("its {values} values take {} bytes as {dtype}", wanted.unwrap_or(u64::MAX));
+        Err(Request::Contradiction { what, why }.into())
     }
 }

@@ -20,8 +20,8 @@ use super::DirectoryPlan;
 use crate::checkpoint::read_bounded;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::PendingFile;
-use crate::io::{Existing, existing_entry};
 use crate::io::temporary::PARTIAL;
+use crate::io::{Existing, existing_entry};
 use crate::pipeline::{Digest, Fingerprint};
 
 /// The file name of the manifest in the output directory.

@@ -1,10 +1,11 @@
 //! A checkpoint under the names and in the order of values of a GGUF file, for a comparison with one.
 
+use crate::architecture::Mapped;
 use crate::architecture::reshape::{Built, as_values};
 use crate::architecture::sidecars::Directory;
-use crate::catalog::{Selection, TargetDtype};
+use crate::catalog::{Catalog, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
-use crate::convert::inputs::ClaimedCatalog;
+use crate::convert::inputs::{ClaimedCatalog, SelectedTensors};
 use crate::convert::options::ConvertOptions;
 use crate::convert::outputs::find;
 use crate::convert::target::ConvertTarget;
@@ -45,14 +46,24 @@ impl Model<'_> {
         let mut tensors = Vec::with_capacity(mapping.tensors.len());
         for mapped in mapping.tensors {
             let indices = mapped.tree.tensors();
-            let leaf = |index: &usize| Ok((*index, selected.tensors[*index].leaf(input.catalog)?));
-            let leaves = indices.iter().map(leaf).collect::<Result<_>>()?;
-            let Built { decoder, elements, parts } = as_values(&mapped.tree, &|index| find(&leaves, index));
             let mut sources: Vec<String> = indices.iter().map(|&index| selected.tensors[index].name.clone()).collect();
             sources.dedup();
-            let values = Values { decoder, parts, sources: Vec::new(), dtype, elements, origin: Origin::Quantised };
+            let values = values_of(&mapped, &selected, input.catalog, dtype)?;
             tensors.push(GgufValues { name: mapped.name, shape: mapped.shape, values, sources });
         }
         Ok((tensors, mapping.left_out))
     }
+}
+
+/// The values of a mapped tensor, decoded from the tensors it is made of.
+pub(super) fn values_of(
+    mapped: &Mapped,
+    selected: &SelectedTensors,
+    catalog: &Catalog,
+    dtype: TargetDtype,
+) -> Result<Values> {
+    let leaf = |index: &usize| Ok((*index, selected.tensors[*index].leaf(catalog)?));
+    let leaves = mapped.tree.tensors().iter().map(leaf).collect::<Result<_>>()?;
+    let Built { decoder, elements, parts } = as_values(&mapped.tree, &|index| find(&leaves, index));
+    Ok(Values { decoder, parts, sources: Vec::new(), dtype, elements, origin: Origin::Quantised })
 }

@@ -6,6 +6,7 @@ mod blocks;
 mod compared;
 mod configuration;
 mod dense;
+mod hugging_face;
 mod input_scales;
 mod keys;
 mod measure;
@@ -35,6 +36,7 @@ use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
 use blocks::MappedBlocks;
 pub(crate) use compared::GgufValues;
+pub use hugging_face::HuggingFaceModel;
 use keys::weights_of;
 pub(super) use restored::RestoredOutputs;
 

@@ -32,11 +32,7 @@ const MAX_LIST_VALUES: u64 = 1 << 16;
 impl Checkpoint {
     /// Plans the tensors and sidecars of the checkpoint that a GGUF file was made from.
     pub(in crate::convert) fn restored(&self, options: &ConvertOptions) -> Result<RestoredOutputs> {
-        if self.format() != Format::Gguf {
-            let why =
-                format!("only a GGUF file can become a Hugging Face checkpoint, the input is {}", self.format().name());
-            return Err(Request::Contradiction { what: "the target hf".to_owned(), why }.into());
-        }
+        self.check_gguf("the target hf")?;
         let input = ClaimedCatalog::of(self);
         let selected = input.select(&options.selection, None)?.by_file_and_name(input.catalog);
         let metadata: Metadata = self.metadata()?.into_iter().collect();
@@ -79,6 +75,16 @@ impl Checkpoint {
         Ok(RestoredOutputs { outputs: planner.finish(selected.left_out)?, files, dtype, notes })
     }
 
+    /// Refuses files that are not GGUF.
+    pub(super) fn check_gguf(&self, what: &str) -> Result<()> {
+        if self.format() == Format::Gguf {
+            return Ok(());
+        }
+        let why =
+            format!("only a GGUF file can become a Hugging Face checkpoint, the input is {}", self.format().name());
+        Err(Request::Contradiction { what: what.to_owned(), why }.into())
+    }
+
     /// Refuses a GGUF file whose tensors and keys are not those of a complete model; files that are no models pass.
     pub(super) fn check_restorable(&self, options: &ConvertOptions) -> Result<()> {
         let metadata: Metadata = self.metadata()?.into_iter().collect();
@@ -94,7 +100,7 @@ impl Checkpoint {
     }
 
     /// The type of the embedding, or BF16 if it is quantised.
-    fn restored_dtype(&self) -> TargetDtype {
+    pub(super) fn restored_dtype(&self) -> TargetDtype {
         let embedding = self.catalog.find("token_embd.weight").map(|id| self.catalog.get(id).dtype);
         match embedding {
             Some(Dtype::F16) => TargetDtype::F16,
@@ -104,7 +110,7 @@ impl Checkpoint {
     }
 
     /// The values of a small F32 tensor, if it exists.
-    fn small_tensor(&self, name: &str) -> Result<Option<Vec<f32>>> {
+    pub(super) fn small_tensor(&self, name: &str) -> Result<Option<Vec<f32>>> {
         let Some(tensor) = self.catalog.find(name).map(|id| self.catalog.get(id)) else { return Ok(None) };
         if tensor.dtype != Dtype::F32 || tensor.elements() > MAX_LIST_VALUES {
             let why = format!(
@@ -121,7 +127,7 @@ impl Checkpoint {
 }
 
 /// The metadata and tensors of a GGUF file as the architecture's inverse mapping reads them.
-fn described<'a>(
+pub(super) fn described<'a>(
     metadata: &'a Metadata,
     named: &[Named<'a>],
     values: &'a dyn Fn(&str) -> Result<Option<Vec<f32>>>,
@@ -139,7 +145,7 @@ fn described<'a>(
     }
 }
 
-fn text(map: &Map<String, Value>) -> Result<Vec<u8>> {
+pub(super) fn text(map: &Map<String, Value>) -> Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(map).map_err(std::io::Error::from)?;
     text.push(b'\n');
     Ok(text)
