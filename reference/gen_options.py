@@ -1,7 +1,7 @@
 """Tiny checkpoints, and the GGUF files that llama.cpp's converter writes for them with its options.
 
 Each case is `options/NAME.json` with the checkpoint (a folder next to it, or one of `architectures/`), the options and the
-type, and `options/NAME.expected.gguf`. The oracle is `convert_hf_to_gguf.py` of llama.cpp, of the tree at `$LLAMA`; for
+type, and `options/NAME.expected.gguf`. Options that begin with `../` are paths from there. The oracle is `convert_hf_to_gguf.py` of llama.cpp, of the tree at `$LLAMA`; for
 big-endian files with BF16 or blocks, whose bytes it does not swap, `gguf_convert_endian.py` after it. `mistral_*` need
 mistral-common.
 
@@ -57,7 +57,8 @@ def write(case, source, options, outtype="bf16", make=None, swapped=False):
     output = FOLDER / f"{case}.expected.gguf"
     output.unlink(missing_ok=True)
     command = [sys.executable, "-c", CONVERT, LLAMA, str(directory), str(output), outtype, "swapped" if swapped else "-"]
-    subprocess.run([*command, *(option for option in options if not swapped or option != "--bigendian")], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    given = [str((FOLDER / option).resolve()) if option.startswith("../") else option for option in options]
+    subprocess.run([*command, *(option for option in given if not swapped or option != "--bigendian")], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     document = {"source": source, "options": options, "type": outtype}
     (FOLDER / f"{case}.json").write_text(json.dumps(document) + "\n")
     print(f"options/{case}: {output.stat().st_size} bytes")
@@ -152,7 +153,72 @@ def mistral(params, experts=0, fp8=False):
     return make
 
 
+def eagle(directory):
+    """A draft model of one layer for the Llama of another case."""
+    config = {**SMALL, "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1, "head_dim": 8}
+    config |= {"draft_vocab_size": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "norm_before_fc": True, "hidden_act": "silu"}
+    config |= {"eagle_aux_hidden_state_layer_ids": [0, 1], "tie_word_embeddings": False}
+    (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    hidden, ffn, heads, keys = 16, 24, 32, 16
+    shapes = {"fc.weight": (hidden, 2 * hidden), "input_norm.weight": (2 * hidden,), "norm.weight": (hidden,), "lm_head.weight": (64, hidden)}
+    layer = {"hidden_norm": (hidden,), "input_layernorm": (hidden,), "post_attention_layernorm": (hidden,)}
+    layer |= {"self_attn.q_proj": (heads, 2 * hidden), "self_attn.k_proj": (keys, 2 * hidden), "self_attn.v_proj": (keys, 2 * hidden)}
+    layer |= {"self_attn.o_proj": (hidden, heads), "mlp.gate_proj": (ffn, hidden), "mlp.up_proj": (ffn, hidden), "mlp.down_proj": (hidden, ffn)}
+    shapes |= {f"midlayer.{name}.weight": shape for name, shape in layer.items()}
+    tensors = {name: (torch.randn(shape) * 0.3).to(torch.bfloat16) for name, shape in shapes.items()}
+    tokens = torch.randperm(260)[:64].sort().values
+    tensors["d2t"] = tokens - torch.arange(64)
+    tensors["t2d"] = torch.zeros(260, dtype=torch.bool).scatter(0, tokens, torch.ones(64, dtype=torch.bool))
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def deepseek(directory):
+    """DeepSeek V4: one layer that is routed by token, one with compressed attention and an indexer."""
+    h, heads, head, rank, groups, low, experts, ffn, streams = 32, 2, 32, 16, 2, 8, 3, 32, 2
+    config = {"architectures": ["DeepseekV4ForCausalLM"], "model_type": "deepseek_v4", "hidden_size": h, "head_dim": head}
+    config |= {"num_attention_heads": heads, "num_key_value_heads": 1, "num_hidden_layers": 2, "q_lora_rank": rank, "o_groups": groups}
+    config |= {"o_lora_rank": low, "qk_rope_head_dim": 8, "n_routed_experts": experts, "n_shared_experts": 1, "num_experts_per_tok": 2}
+    config |= {"moe_intermediate_size": ffn, "scoring_func": "sqrtsoftplus", "norm_topk_prob": True, "routed_scaling_factor": 1.5}
+    config |= {"max_position_embeddings": 128, "rope_theta": 10000.0, "compress_ratios": [0, 4], "compress_rope_theta": 160000.0}
+    config |= {"hc_mult": streams, "hc_sinkhorn_iters": 4, "hc_eps": 1e-6, "swiglu_limit": 10.0, "sliding_window": 16, "vocab_size": 260}
+    config |= {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 8, "num_hash_layers": 1, "rms_norm_eps": 1e-6}
+    (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    vocabulary(directory, "PreTrainedTokenizerFast")
+    mixed = (2 + streams) * streams
+    shapes = {"embed.weight": (260, h), "norm.weight": (h,), "head.weight": (260, h)}
+    shapes |= {"hc_head_fn": (streams, streams * h), "hc_head_base": (streams,), "hc_head_scale": (1,)}
+    tensors = {}
+    for layer in range(2):
+        own = {"attn_norm.weight": (h,), "ffn_norm.weight": (h,), "attn.attn_sink": (heads,), "attn.q_norm.weight": (rank,)}
+        own |= {"attn.wq_a.weight": (rank, h), "attn.wkv.weight": (head, h), "attn.kv_norm.weight": (head,)}
+        own |= {"attn.wo_a.weight": (groups * low, heads * head // groups), "attn.wo_b.weight": (h, groups * low)}
+        for block in ["attn", "ffn"]:
+            own |= {f"hc_{block}_fn": (mixed, streams * h), f"hc_{block}_base": (mixed,), f"hc_{block}_scale": (3,)}
+        own |= {"ffn.gate.weight": (experts, h), **{f"ffn.shared_experts.{n}.weight": (ffn, h) for n in ["w1", "w2", "w3"]}}
+        if layer == 1:
+            own |= {"ffn.gate.bias": (experts,), "attn.indexer.wq_b.weight": (32, rank), "attn.indexer.weights_proj.weight": (2, h)}
+            for front, size in [("attn.compressor", head), ("attn.indexer.compressor", 16)]:
+                own |= {f"{front}.ape": (4, 2 * size), f"{front}.norm.weight": (size,)}
+                own |= {f"{front}.wkv.weight": (2 * size, h), f"{front}.wgate.weight": (2 * size, h)}
+        shapes |= {f"layers.{layer}.{name}": shape for name, shape in own.items()}
+        front = f"layers.{layer}."
+        tensors[f"{front}attn.wq_b.weight"] = torch.randn(heads * head, rank).to(torch.float8_e4m3fn)
+        tensors[f"{front}attn.wq_b.scale"] = torch.full((1, 1), 124, dtype=torch.uint8).view(torch.float8_e8m0fnu)
+        for expert in range(experts):
+            for name in ["w1", "w2", "w3"]:
+                packed = torch.randint(-128, 128, (32, 16), dtype=torch.int8)
+                tensors[f"{front}ffn.experts.{expert}.{name}.weight"] = packed
+                scale = torch.randint(118, 128, (32, 1), dtype=torch.uint8)
+                tensors[f"{front}ffn.experts.{expert}.{name}.scale"] = scale if layer else scale.view(torch.float8_e8m0fnu)
+    tensors["layers.0.ffn.gate.tid2eid"] = torch.randint(0, experts, (260, 2))
+    tensors |= {name: (torch.randn(shape) * 0.3).to(torch.bfloat16) for name, shape in shapes.items()}
+    tensors["layers.0.hc_attn_fn"] = tensors["layers.0.hc_attn_fn"].float()
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+
+
 def main():
+    write("deepseek4", "deepseek_v4", [], make=deepseek)
+    write("eagle3", "eagle", ["--target-model-dir", "../architectures/llama3"], make=eagle)
     big = ["--bigendian"]
     write("big_f32", "../architectures/mamba_f32", big, "f32")
     write("big_f16", "../architectures/llama3", big, "f16")

@@ -73,6 +73,8 @@ pub struct Architecture {
     /// The architecture of models of its classes that judge texts, known by their names in directories, configurations and
     /// model cards.
     pub(super) reranker: Option<(&'static [&'static str], &'static Self)>,
+    /// Whether it drafts for another model, which has its vocabulary.
+    pub(super) needs_target: bool,
     /// The dense modules of sentence-transformers that are tensors of GGUF.
     pub(super) dense_modules: DenseModules,
 }
@@ -196,6 +198,7 @@ pub(super) const DECODER: Architecture = Architecture {
     types: TypeRules::USUAL,
     restore_note: None,
     reranker: None,
+    needs_target: false,
     dense_modules: DenseModules::None,
 };
 
@@ -294,6 +297,11 @@ impl Architecture {
             is_named || card.as_ref().is_some_and(|card| card.contains(&format!("# {kind}")))
         };
         Ok(if names.iter().any(is_one) { reranker } else { self })
+    }
+
+    /// Whether it drafts for another model, which has its vocabulary.
+    pub(crate) const fn needs_target(&self) -> bool {
+        self.needs_target
     }
 
     /// The dense modules of sentence-transformers that are tensors of GGUF.

@@ -34,6 +34,10 @@ pub(crate) fn flattened(raw: &Map<String, Value>) -> Map<String, Value> {
     for nested in nested(raw) {
         values.extend(nested.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
+    // The layer of a draft model.
+    if let Some(layer) = raw.get("transformer_layer_config").and_then(Value::as_object) {
+        values.extend(layer.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
     // A list of the kinds of layers also counts them.
     if let Some(kinds) = values.get("layers_block_type").and_then(Value::as_array) {
         let layers = Value::from(kinds.len());

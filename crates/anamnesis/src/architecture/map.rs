@@ -141,9 +141,14 @@ impl Architecture {
         if fits && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
             return Ok(());
         }
+        let rule = self.rules().find(|rule| names::captures(rule.gguf, EMBEDDING).is_some());
+        if let (None, Some(rule)) = (embedding, rule)
+            && rule.need.of(config, 0)? == Presence::Allowed
+        {
+            return Ok(());
+        }
         Err(match embedding {
             None => {
-                let rule = self.rules().find(|rule| names::captures(rule.gguf, EMBEDDING).is_some());
                 let ending = Captures { expert: None, ending: "weight" };
                 let name = rule.map_or_else(String::new, |rule| rule.hf_name(self.layer_prefix, None, ending));
                 AnamnesisError::parse("it is missing: every model has an embedding of its vocabulary").in_tensor(&name)

@@ -78,6 +78,11 @@ impl MetadataBuilder {
         self.entries.retain(|(known, _)| known != key);
     }
 
+    /// Removes a key whose text is empty.
+    pub(crate) fn remove_if_empty(&mut self, key: &str) {
+        self.entries.retain(|(known, value)| known != key || value.as_string() != Some(""));
+    }
+
     /// The keys that are no arrays.
     pub(crate) fn single(&self) -> Metadata {
         let is_single = |(_, value): &&(String, MetadataValue)| !matches!(value, MetadataValue::Array(_));

@@ -37,5 +37,5 @@ pub(super) use super::tokenizer::rules::{
     BPE, LLAMA_LIKE, NO_OVERRIDES, PIECES_OR_BPE, PiecesUse, PreTokenizer, TokenOverrides, TokenizerClass,
     TokenizerRules, VocabularyKind,
 };
-pub(super) use super::types::TypeRules;
+pub(super) use super::types::{IntegerTable, TypeRules};
 pub(super) use crate::error::{AnamnesisError, Result};

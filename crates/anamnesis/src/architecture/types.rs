@@ -1,6 +1,6 @@
 //! The types of tensors in a GGUF file: the requested one, or F32 where llama.cpp needs it.
 
-use crate::catalog::TargetDtype;
+use crate::catalog::{Dtype, TargetDtype};
 
 /// The type of most weights of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,10 +60,40 @@ pub(crate) struct TypeRules {
     f16: &'static [&'static str],
     /// Parts of the names of tensors that are F16 if that is requested, and otherwise F32.
     f16_or_f32: &'static [&'static str],
+    /// Whether matrices keep the type they are stored in, and those of FP8 become Q8_0.
+    as_stored: bool,
+    /// Tensors that are tables of integers, by the ends of their names.
+    tables: &'static [(&'static str, IntegerTable)],
+}
+
+/// A tensor of integers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum IntegerTable {
+    /// Integers of 32 bits.
+    I32,
+    /// Differences from the index, which become ids of tokens, in 64 bits.
+    TokenIds,
+}
+
+impl IntegerTable {
+    pub(crate) const fn dtype(self) -> Dtype {
+        match self {
+            Self::I32 => Dtype::I32,
+            Self::TokenIds => Dtype::I64,
+        }
+    }
+
+    /// Whether it comes before all other tensors; otherwise it comes after them.
+    pub(crate) const fn is_first(self) -> bool {
+        matches!(self, Self::I32)
+    }
 }
 
 impl TypeRules {
-    pub(crate) const USUAL: Self = Self { all_matrices: false, f32: &[], f16: &[], f16_or_f32: &[] };
+    pub(crate) const USUAL: Self =
+        Self { all_matrices: false, f32: &[], f16: &[], f16_or_f32: &[], as_stored: false, tables: &[] };
+    /// Matrices keep the type they are stored in.
+    pub(crate) const AS_STORED: Self = Self { as_stored: true, ..Self::USUAL };
     pub(crate) const ALL_MATRICES: Self = Self { all_matrices: true, ..Self::USUAL };
     /// Those of projectors.
     pub(crate) const PROJECTOR: Self =
@@ -72,6 +102,22 @@ impl TypeRules {
     /// The usual types, but F32 for tensors with one of these texts in their names.
     pub(crate) const fn with_f32(f32: &'static [&'static str]) -> Self {
         Self { f32, ..Self::USUAL }
+    }
+
+    /// The same with tables of integers.
+    pub(crate) const fn and_tables(self, tables: &'static [(&'static str, IntegerTable)]) -> Self {
+        Self { tables, ..self }
+    }
+
+    /// The kind of a tensor that is a table of integers.
+    pub(crate) fn table(self, name: &str) -> Option<IntegerTable> {
+        let is_end = |end: &str| name.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+        self.tables.iter().find(|(end, _)| is_end(end)).map(|(_, kind)| *kind)
+    }
+
+    /// Whether matrices keep the type they are stored in.
+    pub(crate) const fn are_as_stored(self) -> bool {
+        self.as_stored
     }
 
     /// The same with F32 for further parts of names.

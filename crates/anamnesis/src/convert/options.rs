@@ -55,6 +55,8 @@ pub struct ConvertOptions {
     pub fp8_as_q8: bool,
     /// Whether the dense modules of sentence-transformers become tensors of a GGUF file.
     pub dense_modules: bool,
+    /// The directory of the model that a draft model (EAGLE 3) predicts for: its configuration and its vocabulary are read.
+    pub target_model: Option<PathBuf>,
     /// Whether the input is described by Mistral's `params.json`, even if there is a `config.json`.
     pub mistral_format: bool,
     /// Whether a GGUF file is big-endian, for machines of that byte order.
@@ -208,6 +210,13 @@ impl ConvertOptions {
     #[must_use]
     pub const fn with_dense_modules(mut self, written: bool) -> Self {
         self.dense_modules = written;
+        self
+    }
+
+    /// Sets the directory of the model that a draft model predicts for.
+    #[must_use]
+    pub fn with_target_model(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.target_model = Some(directory.into());
         self
     }
 

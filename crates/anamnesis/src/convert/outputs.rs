@@ -177,6 +177,18 @@ impl<'a> Planner<'a> {
         self.rearranged(mapped, made, (built.decoder, built.parts), sources, false)
     }
 
+    /// Plans a table of integers.
+    pub(super) fn table(
+        &mut self,
+        mapped: &Mapped,
+        dtype: Dtype,
+        bytes: (Arc<dyn TileDecoder>, Vec<Extent>),
+        sources: Vec<TensorId>,
+    ) -> Result<()> {
+        let output_name = self.drafts.name(mapped.name.clone(), &self.name(mapped))?;
+        self.rearranged(mapped, (output_name, dtype, mapped.shape.clone()), bytes, sources, false)
+    }
+
     /// Plans one of the tensors that a quantised weight is split into; its bytes are those of the weight
     /// in another order.
     pub(super) fn part(

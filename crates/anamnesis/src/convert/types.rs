@@ -88,10 +88,13 @@ impl Types {
 fn llama_cpp(weights: Weights, rules: TypeRules, values: &TypedValues<'_>, fp8_as_q8: bool) -> Option<TargetDtype> {
     let row = values.shape.last().map_or(0, |&row| row as u64);
     let (name, rank) = (values.output_name, values.shape.len());
-    let weights = match rules.forced(name, rank, weights) {
-        Some(forced) => return Some(forced),
-        None if fp8_as_q8 && values.is_fp8 => Weights::Q8_0,
-        None => match rules.fixed(name, rank, weights) {
+    let is_kept = rules.are_as_stored();
+    let weights = match (rules.forced(name, rank, weights), values.stored) {
+        (Some(forced), _) => return Some(forced),
+        (None, Some(Dtype::F32)) if is_kept => return Some(TargetDtype::F32),
+        (None, Some(Dtype::BF16)) if is_kept => return Some(TargetDtype::BF16),
+        (None, _) if (fp8_as_q8 || is_kept) && values.is_fp8 => Weights::Q8_0,
+        (None, _) => match rules.fixed(name, rank, weights) {
             Some(fixed) => return Some(fixed),
             None => weights,
         },

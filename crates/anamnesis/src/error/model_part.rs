@@ -16,6 +16,8 @@ pub enum ModelPart {
     PreTokenizer,
     /// The model that an adapter was trained for.
     Base,
+    /// The model that a draft model predicts for.
+    Target,
 }
 
 /// As in `unsupported model class`.
@@ -27,6 +29,7 @@ impl fmt::Display for ModelPart {
             Self::Tokenizer => "tokenizer",
             Self::PreTokenizer => "pre-tokenizer",
             Self::Base => "base model",
+            Self::Target => "target of a draft model",
         })
     }
 }

@@ -27,8 +27,12 @@ fn cases() -> Vec<(String, Value)> {
 /// Runs a conversion with the options of a case and further ones.
 fn convert(folder: &Folder, case: &Value, output: &str, further: &str) {
     let source = fixtures().join(case["source"].as_str().unwrap());
-    let options: Vec<&str> =
-        case["options"].as_array().unwrap().iter().map(|option| option.as_str().unwrap()).collect();
+    let options = case["options"].as_array().unwrap().iter().map(|option| option.as_str().unwrap());
+    let resolved = |option: &str| match option.starts_with("../") {
+        true => fixtures().join(option).display().to_string(),
+        false => option.to_owned(),
+    };
+    let options: Vec<String> = options.map(resolved).collect();
     // A vocabulary this small has no known pre-tokenizer; Mistral's own format has the same one always.
     let is_native = source.join("params.json").exists();
     let pre = if is_native { "" } else { "--gguf-kv tokenizer.ggml.pre=gpt-2" };
@@ -92,6 +96,7 @@ fn options_that_do_not_fit_the_model_or_the_target_are_refused() {
         ("--to gguf --mtp", "this model has no layers for multi-token prediction"),
         ("--to gguf --sentence-transformers-dense-modules", "llama.cpp has none for this architecture"),
         ("--to gguf --mistral-format", "there is no params.json"),
+        ("--to gguf --target-model-dir .", "only a draft model (EAGLE 3) has one"),
         ("--to q8_0 --vocab-only", "there is nothing to quantise"),
         ("--to q8_0 --fp8-as-q8", "the target quantises all weights"),
         ("--to safetensors --bigendian", "--bigendian does not apply to the target safetensors"),
@@ -101,4 +106,23 @@ fn options_that_do_not_fit_the_model_or_the_target_are_refused() {
         assert!(refusal.contains(why), "{options}: {refusal}");
         assert!(!folder.path("out.gguf").exists(), "{options}");
     }
+}
+
+#[test]
+fn a_draft_model_needs_the_model_it_predicts_for_and_tokens_of_it() {
+    let folder = Folder::empty();
+    let draft = fixtures().join("eagle");
+    let line = format!("convert {} --to gguf --out-dtype bf16 -o out.gguf", draft.display());
+    let refusal = folder.amn(&line).failed();
+    assert!(refusal.contains("target of a draft model") && refusal.contains("--target-model-dir DIR"), "{refusal}");
+    // A target with fewer tokens than the draft model predicts.
+    fs::create_dir(folder.path("small")).unwrap();
+    let config = r#"{"vocab_size": 100, "num_hidden_layers": 2, "hidden_size": 16}"#;
+    fs::write(folder.path("small/config.json"), config).unwrap();
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(fixtures().join("../architectures/llama3").join(name), folder.path("small").join(name)).unwrap();
+    }
+    let line = format!("{line} --gguf-kv tokenizer.ggml.pre=gpt-2 --target-model-dir small");
+    let refusal = folder.amn(&line).failed();
+    assert!(refusal.contains("d2t") && refusal.contains("the target has 100"), "{refusal}");
 }

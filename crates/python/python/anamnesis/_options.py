@@ -118,6 +118,7 @@ class ConvertOptions(QuantizeOptions, total=False):
     vocab_only: bool
     fp8_as_q8: bool
     sentence_transformers_dense_modules: bool
+    target_model_dir: Path
     mistral_format: bool
     bigendian: bool
     base: Path

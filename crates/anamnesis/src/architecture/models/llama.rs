@@ -42,6 +42,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         },
     ],
+    applies: |raw| !super::eagle3::is_draft(raw),
     rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, GATED_FFN_BIASED, MIXTURE, EXPERTS],
     keys: &[COMMON, VOCABULARY_AND_ROPE],
     derived_tensors: ROPE_FREQS,

@@ -53,6 +53,8 @@ architectures! {
     phi3,
     deepseek[DEEPSEEK1, AROUND, OCR, DEEPSEEK32, GLM_DSA, GLM_LITE],
     deepseek2,
+    deepseek4,
+    eagle3,
     gpt_oss,
     glm4,
     glm4moe,

@@ -7,6 +7,7 @@
 //! | `interleaved` | pieces of tensors in turn | as many of each |
 //! | `scheme::Transposed` | matrices transposed | columns of stored numbers, or a whole matrix |
 //! | `each` | a formula on every value | the same values |
+//! | `table` | integers in another width | the stored integers |
 //! | `unblocked` | the values of blocks whose bytes are rearranged | the bytes |
 
 mod build;
@@ -16,8 +17,10 @@ mod folded;
 mod interleaved;
 mod picked;
 mod stacked;
+mod table;
 #[cfg(test)]
 mod tests;
 mod unblocked;
 
 pub(crate) use build::{Built, Leaf, as_blocks, as_values};
+pub(crate) use table::TableDecoder;

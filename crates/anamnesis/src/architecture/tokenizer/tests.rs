@@ -118,7 +118,10 @@ fn vocabularies_are_written_as_the_converter_writes_them() {
         tried += 1;
         match keys(&Directory::new(&directory, &ParseLimits::default()), &request) {
             Ok(metadata) => {
-                for difference in differences(metadata.entries(), &written(&file, "tokenizer.")) {
+                // Mistral's vocabularies also write their size, a key of the model.
+                let mut entries = metadata.entries().to_vec();
+                entries.retain(|(key, _)| key.starts_with("tokenizer."));
+                for difference in differences(&entries, &written(&file, "tokenizer.")) {
                     faults.push(format!("{name}: {difference}"));
                 }
                 if !metadata.notes.is_empty() {

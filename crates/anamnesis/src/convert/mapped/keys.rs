@@ -30,13 +30,16 @@ impl Model<'_> {
         };
         let request = VocabularyRequest {
             rules: self.architecture.tokenizer(),
-            config: &self.raw,
+            config: self.target.as_ref().map_or(&self.raw, |target| &target.config),
             filled: Some(config),
             vocab_size: config.count(&["vocab_size"])?,
             architecture: self.architecture.name(),
             pre,
         };
-        tokenizer::keys(files, &request)
+        match &self.target {
+            None => tokenizer::keys(files, &request),
+            Some(target) => tokenizer::keys(&Directory::new(&target.directory, &self.checkpoint.limits), &request),
+        }
     }
 
     /// All keys except those of the vocabulary, in file order. Without tensors, there are no keys of them.
@@ -82,10 +85,13 @@ pub(super) fn weights_of(checkpoint: &Checkpoint, options: &ConvertOptions) -> R
     Ok(Weights::Plain(if half == Some(Dtype::BF16) { TargetDtype::BF16 } else { TargetDtype::F16 }))
 }
 
+/// `general.file_type` of models whose experts are MXFP4.
+pub(super) const MOSTLY_MXFP4: u32 = 38;
+
 /// The value of `general.file_type`, where some weights may stay blocks.
 pub(super) fn file_type(weights: Weights, block: Option<BlockType>) -> u32 {
     match (weights, block) {
-        (Weights::Plain(_), Some(BlockType::MXFP4)) => 38,
+        (Weights::Plain(_), Some(BlockType::MXFP4)) => MOSTLY_MXFP4,
         (Weights::Plain(_), Some(BlockType::NVFP4)) => 39,
         _ => weights.file_type(),
     }

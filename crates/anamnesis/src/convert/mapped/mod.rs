@@ -12,6 +12,8 @@ mod keys;
 mod measure;
 mod projector;
 mod restored;
+mod tables;
+mod target;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -40,6 +42,9 @@ pub use hugging_face::HuggingFaceModel;
 use keys::weights_of;
 pub(super) use restored::RestoredOutputs;
 
+/// The chat template, whose place some architectures keep before it is read.
+const TEMPLATE: &str = "tokenizer.chat_template";
+
 /// The file that transformers loads if there is no index: it has the whole model.
 const WHOLE_MODEL: &str = "model.safetensors";
 
@@ -49,6 +54,8 @@ pub(super) struct Model<'a> {
     architecture: &'static Architecture,
     raw: Map<String, Value>,
     directory: PathBuf,
+    /// The model that a draft model predicts for.
+    target: Option<target::Target>,
 }
 
 /// An input whose tensors get other names in GGUF: a language model, an adapter or a projector.
@@ -133,10 +140,11 @@ impl Checkpoint {
         };
         let Some(architecture) = architecture else { return Ok(None) };
         let architecture = architecture.or_reranker(&files, &raw)?;
+        let target = target::read(architecture, &mut raw, options)?;
         if architecture.has_pooling() {
             sentence_transformers::add_pooling(&files, &mut raw)?;
         }
-        Ok(Some(Model { checkpoint: self, architecture, raw, directory: directory.to_path_buf() }))
+        Ok(Some(Model { checkpoint: self, architecture, raw, directory: directory.to_path_buf(), target }))
     }
 
     /// The directory of a single file that has the whole model, judging by its name.
@@ -191,6 +199,7 @@ impl Model<'_> {
         let weights = self.weights(options)?;
         let mut metadata = self.metadata(&files, &config, None, weights.file_type())?;
         metadata.append(vocabulary);
+        metadata.remove_if_empty(TEMPLATE);
         let notes = std::mem::take(&mut metadata.notes);
         let outputs = planned((input, &SelectedTensors::none()), &[], weights, self.architecture.types())?;
         Ok(MappedOutputs { outputs, metadata: Some(metadata.into_parts().0), notes })
@@ -235,12 +244,16 @@ impl Model<'_> {
         let of_blocks = MappedBlocks { checkpoint, tensors: &selected.tensors };
         let blocks = if quantise.is_none() { of_blocks.kept(&mapping) } else { Vec::new() };
         let is_kept: BTreeSet<String> = blocks.iter().map(|kept| kept.mapped.name.clone()).collect();
-        let file_type = keys::file_type(weights, blocks.first().map(|kept| kept.block));
+        let file_type = match self.architecture.types().are_as_stored() {
+            true => keys::MOSTLY_MXFP4,
+            false => keys::file_type(weights, blocks.first().map(|kept| kept.block)),
+        };
         let mut metadata = self.metadata(&files, &config, Some(&mapping), file_type)?;
         let of_floats = blocks.iter().filter(|kept| kept.block == BlockType::NVFP4).map(|kept| kept.mapped);
         of_blocks.input_scales().write_unquantised(of_floats, &mut metadata);
         // The token lists of a vocabulary are the largest metadata: they are moved, never copied.
         metadata.append(vocabulary);
+        metadata.remove_if_empty(TEMPLATE);
         let notes = std::mem::take(&mut metadata.notes).into_iter().chain(keys::left_out_note(&mapping)).collect();
         let of_model = metadata.single();
         let quantise = quantise.map(|quantise| Quantise { metadata: Some(&of_model), ..quantise });
@@ -256,11 +269,20 @@ impl Model<'_> {
             fp8_as_q8: options.fp8_as_q8,
         };
         let mut planner = Planner::new(input, &selected.tensors, types, quantise.as_ref());
+        let of_tables: Vec<_> =
+            mapping.tensors.iter().filter_map(|mapped| Some((mapped, self.table(mapped)?))).collect();
+        for (mapped, kind) in of_tables.iter().filter(|(_, kind)| kind.is_first()) {
+            self.plan_table(mapped, *kind, (&selected, &config), &mut planner)?;
+        }
         for kept in blocks {
             of_blocks.plan(kept, &mut planner)?;
         }
-        for mapped in mapping.tensors.iter().filter(|mapped| !is_kept.contains(&mapped.name)) {
+        let is_value = |mapped: &&Mapped| !is_kept.contains(&mapped.name) && self.table(mapped).is_none();
+        for mapped in mapping.tensors.iter().filter(is_value) {
             planner.values(mapped, false).map_err(|error| error.in_tensor(&mapped.name))?;
+        }
+        for (mapped, kind) in of_tables.iter().filter(|(_, kind)| !kind.is_first()) {
+            self.plan_table(mapped, *kind, (&selected, &config), &mut planner)?;
         }
         let outputs = planner.finish(selected.left_out)?;
         Ok(MappedOutputs { outputs, metadata: Some(metadata.into_parts().0), notes })

@@ -32,8 +32,8 @@ pub(super) fn claim(claims: &mut Claims<'_>) {
     }
 }
 
-/// The scale of an I8 tensor that holds four-bit floats: its scale is E8M0, or the configuration has `expert_dtype`
-/// fp4.
+/// The scale of an I8 tensor that holds four-bit floats: its scale is E8M0, or stored as its bytes for every 32 codes, or the
+/// configuration has `expert_dtype` fp4.
 fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<TensorId> {
     if tensor.dtype != Dtype::I8 {
         return None;
@@ -42,7 +42,15 @@ fn scale_of(claims: &Claims<'_>, tensor: &StoredTensor) -> Option<TensorId> {
     let mut names = own.into_iter().chain([format!("{}_scale_inv", tensor.name)]);
     let scale = names.find_map(|name| claims.find_unclaimed(&name))?;
     let is_configured = || matches!(claims.config.args().text(&["expert_dtype"]), Ok(Some("fp4")));
-    (claims.catalog.get(scale).dtype == Dtype::F8E8M0 || is_configured()).then_some(scale)
+    let powers = claims.catalog.get(scale);
+    let is_power = powers.dtype == Dtype::F8E8M0 || powers.dtype == Dtype::U8 && fits(&tensor.shape, &powers.shape);
+    (is_power || is_configured()).then_some(scale)
+}
+
+/// Whether there is a scale for every 32 codes, two of which are in a byte.
+fn fits(codes: &[usize], scales: &[usize]) -> bool {
+    let ([stack @ .., bytes], [above @ .., groups]) = (codes, scales) else { return false };
+    stack == above && *bytes > 0 && (*groups as u64).checked_mul(GROUP) == (*bytes as u64).checked_mul(2)
 }
 
 fn weight(claims: &Claims<'_>, id: TensorId, scale_id: TensorId) -> Result<Weight> {
@@ -56,9 +64,10 @@ fn weight(claims: &Claims<'_>, id: TensorId, scale_id: TensorId) -> Result<Weigh
     let kind = match scale.dtype {
         Dtype::F8E8M0 => ScaleType::E8m0,
         Dtype::F32 => ScaleType::F32,
+        Dtype::U8 => ScaleType::Exponent,
         dtype => {
             let name = quoted(&scale.name);
-            return Err(AnamnesisError::parse(format!("{name} is {dtype}; F8_E8M0 or F32 is needed")));
+            return Err(AnamnesisError::parse(format!("{name} is {dtype}; F8_E8M0, U8 or F32 is needed")));
         }
     };
     let fail = || {

@@ -55,6 +55,7 @@ pub(super) fn run(args: &ConvertArgs, cpu: CpuLevel, printer: &Printer) -> Resul
     options.vocab_only = args.vocab_only;
     options.fp8_as_q8 = args.fp8_as_q8;
     options.dense_modules = args.sentence_transformers_dense_modules;
+    options.target_model.clone_from(&args.target_model_dir);
     options.mistral_format = args.mistral_format;
     options.big_endian = args.bigendian;
     options.projector = args.mmproj;
@@ -119,6 +120,7 @@ fn refuse_inapplicable(args: &ConvertArgs, target: ConvertTarget) -> Result<(), 
         (args.vocab_only, "--vocab-only"),
         (args.fp8_as_q8, "--fp8-as-q8"),
         (args.sentence_transformers_dense_modules, "--sentence-transformers-dense-modules"),
+        (args.target_model_dir.is_some(), "--target-model-dir"),
         (args.mistral_format, "--mistral-format"),
         (args.bigendian, "--bigendian"),
         (args.mmproj, "--mmproj"),
@@ -288,6 +290,9 @@ impl Request<'_> {
             }
             AnamnesisError::UnsupportedModel { part: ModelPart::Base, .. } => {
                 Some("--base DIR names its directory; --keep-names writes the tensors as they are".to_owned())
+            }
+            AnamnesisError::UnsupportedModel { part: ModelPart::Target, .. } => {
+                Some("--target-model-dir DIR names it; --keep-names writes the tensors as they are".to_owned())
             }
             AnamnesisError::UnsupportedModel { part: ModelPart::Class | ModelPart::Architecture, .. }
                 if self.target.extension() == ConvertTarget::Gguf.extension()
