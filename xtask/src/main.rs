@@ -1,12 +1,14 @@
 //! Tasks of this workspace: `cargo xtask test` runs all checks, `cargo xtask asm` checks the instructions of the
-//! kernels, `cargo xtask features` compiles the features one by one, `cargo xtask ggml-types` compares the types with those of ggml, `cargo xtask python` builds and tests the
-//! Python package, `cargo xtask bench` measures.
+//! kernels, `cargo xtask features` compiles the features one by one, `cargo xtask ggml-types` compares the types with
+//! those of ggml, `cargo xtask python` builds and tests the Python package, `cargo xtask remote` tests remote models with
+//! the servers and clients of others, `cargo xtask bench` measures.
 
 mod asm;
 mod bench;
 mod features;
 mod ggml_types;
 mod python;
+mod remote;
 
 use std::process::{Command, ExitCode};
 
@@ -20,6 +22,7 @@ usage: cargo xtask TASK
   features     compile the library with each of its features alone
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
   python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)
+  remote       test remote models with nginx and huggingface_hub
   ggml-types   compare the GGUF tensor types with those of the gguf package (PYTHON=... has it installed)";
 
 fn main() -> ExitCode {
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         Some("features") => features::run(),
         Some("ggml-types") => ggml_types::run(),
         Some("python") => python::run(python::Build::Published),
+        Some("remote") => remote::run(),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

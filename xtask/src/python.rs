@@ -131,7 +131,7 @@ fn wheel(venv: &Venv, package: &Path, folder: &Path, build: Build) -> Result<Pat
 }
 
 /// A suitable Python: `$PYTHON`, or the first of the common names.
-fn interpreter() -> Option<PathBuf> {
+pub(crate) fn interpreter() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("PYTHON").map(PathBuf::from) {
         return Some(named).filter(|python| is_new_enough(python));
     }
@@ -145,14 +145,14 @@ fn is_new_enough(python: &Path) -> bool {
 }
 
 /// A virtual environment.
-struct Venv {
+pub(crate) struct Venv {
     /// The folder of its programs.
     programs: PathBuf,
 }
 
 impl Venv {
     /// The environment of this Python for a purpose, made where it is not there.
-    fn new(python: &Path, work: &Path, purpose: &str) -> Result<Self, String> {
+    pub(crate) fn new(python: &Path, work: &Path, purpose: &str) -> Result<Self, String> {
         let tag = "import sys, sysconfig; print(sysconfig.get_config_var('SOABI') or sys.version_info[:2])";
         let tag = Command::new(python).args(["-c", tag]).output().map_err(|error| format!("{python:?}: {error}"))?;
         let tag = String::from_utf8_lossy(&tag.stdout).trim().to_owned();
@@ -166,11 +166,11 @@ impl Venv {
         Ok(venv)
     }
 
-    fn program(&self, name: &str) -> PathBuf {
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.programs.join(name).with_extension(std::env::consts::EXE_EXTENSION)
     }
 
-    fn pip(&self, arguments: &[&str], packages: &[&str]) -> Result<(), String> {
+    pub(crate) fn pip(&self, arguments: &[&str], packages: &[&str]) -> Result<(), String> {
         let all = [&["-m", "pip", "--disable-pip-version-check"], arguments, packages].concat();
         self.run("python", &self.programs, &all)
     }
@@ -180,7 +180,7 @@ impl Venv {
     }
 }
 
-fn execute(command: &mut Command) -> Result<(), String> {
+pub(crate) fn execute(command: &mut Command) -> Result<(), String> {
     println!("$ {command:?}");
     let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?} failed")) }

@@ -195,3 +195,76 @@ fn an_unfinished_directory_asks_only_for_the_rest() {
     folder.amn("remember Tiny-3.1-FP8 -o expected").ok();
     assert!(contents(&folder.path("output")) == contents(&folder.path("expected")));
 }
+
+/// The script of `huggingface_hub` against the same server: files, layout of the cache, and refusals.
+const SCRIPT: &str = r#"
+import json, os, sys
+from huggingface_hub import HfApi, hf_hub_download, snapshot_download
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError, EntryNotFoundError
+if sys.argv[1] == "local":
+    print(hf_hub_download("example/Tiny-3.1-FP8", "config.json", local_files_only=True))
+    print(snapshot_download("example/Tiny-3.1-FP8", local_files_only=True))
+    sys.exit()
+print(snapshot_download("example/Tiny-3.1-FP8"))
+for name, options, expected in [
+    ("example/Gated", {}, GatedRepoError),
+    ("example/nothing", {}, RepositoryNotFoundError),
+    ("example/Tiny-3.1-FP8", {"revision": "gone"}, RevisionNotFoundError),
+]:
+    try:
+        HfApi().model_info(name, **options)
+    except expected:
+        continue
+    sys.exit(f"{name} is not refused")
+try:
+    hf_hub_download("example/Tiny-3.1-FP8", "gone.json")
+    sys.exit("gone.json is not refused")
+except EntryNotFoundError:
+    pass
+"#;
+
+/// The relative paths below a folder of a cache; links with their targets.
+fn layout(root: &Path, folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        match fs::read_link(&path) {
+            Ok(target) => found.push(format!("{name} -> {}", target.display())),
+            Err(_) if path.is_dir() => layout(root, &path, found),
+            Err(_) => found.push(name),
+        }
+    }
+    found.sort();
+}
+
+/// `AMN_HUB_PYTHON` is an interpreter with `huggingface_hub`; `cargo xtask remote` sets it.
+#[test]
+fn huggingface_hub_finds_what_was_downloaded_and_meets_the_same_hub() {
+    let Some(python) = std::env::var_os("AMN_HUB_PYTHON") else { return };
+    let folder = samples::folder();
+    let server = serve(folder.root());
+    let python = |mode: &str, home: &str| {
+        let mut command = Command::new(&python);
+        command.args(["-c", SCRIPT, mode]).env("HF_ENDPOINT", &server.address).env("HF_HOME", folder.path(home));
+        command.env("HF_HUB_DISABLE_XET", "1").env_remove("HF_HUB_CACHE").env_remove("HF_HUB_OFFLINE");
+        let run = Run::of(command.output().unwrap());
+        assert_eq!(run.code, Some(0), "{run:?}");
+        run.stdout
+    };
+    python("hub", "theirs");
+    run(&folder, &server.address, "inspect hf:example/Tiny-3.1-FP8 --download").ok();
+    let [mut ours, mut theirs] = [Vec::new(), Vec::new()];
+    for (home, found) in [("hf", &mut ours), ("theirs", &mut theirs)] {
+        let root = folder.path(&format!("{home}/hub/models--example--Tiny-3.1-FP8"));
+        layout(&root, &root, found);
+    }
+    // Lists of files, which only its own downloads read.
+    theirs.retain(|path| !path.starts_with("trees/"));
+    assert_eq!(ours, theirs);
+    let found = python("local", "hf");
+    let snapshot = folder.path(&format!("hf/hub/models--example--Tiny-3.1-FP8/snapshots/{COMMIT}"));
+    assert!(
+        found.lines().eq([snapshot.join("config.json"), snapshot].map(|path| path.display().to_string())),
+        "{found}"
+    );
+}

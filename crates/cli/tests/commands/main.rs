@@ -30,6 +30,7 @@ mod looking;
 mod many;
 mod mixing;
 mod network;
+mod nginx;
 mod page;
 mod reading;
 mod refusing;
