@@ -17,6 +17,10 @@ use crate::url::Url;
 
 /// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 10;
+/// Bytes that a connection reads at once.
+const INPUT_BYTES: usize = 64 << 10;
+/// The longest request, without a body.
+const OUTPUT_BYTES: usize = 16 << 10;
 /// The longest pause between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(16);
 /// The longest `Retry-After` that is waited for.
@@ -63,6 +67,8 @@ impl Client {
             .timeout_send_request(timeout)
             .timeout_recv_response(timeout)
             .timeout_per_read(timeout)
+            .input_buffer_size(INPUT_BYTES)
+            .output_buffer_size(OUTPUT_BYTES)
             .max_idle_connections(options.concurrency.saturating_mul(2))
             .max_idle_connections_per_host(options.concurrency.saturating_mul(2));
         if let Some(path) = &options.authorities {

@@ -29,7 +29,7 @@ impl Default for RemoteOptions {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(30),
-            concurrency: 12,
+            concurrency: 16,
             retries: 5,
             pause: Duration::from_millis(250),
             cancel: CancelToken::new(),

@@ -13,11 +13,11 @@ use crate::error::RemoteError;
 use crate::file::RemoteFile;
 
 /// The longest window.
-const WINDOW_BYTES: u64 = 4 << 20;
+const WINDOW_BYTES: u64 = 2 << 20;
 /// Announced ranges with a shorter gap between them are fetched together.
 const MAX_GAP_BYTES: u64 = 32 << 10;
 /// Most bytes in all windows, fetched or being fetched.
-const MOST_BYTES: u64 = 48 << 20;
+const MOST_BYTES: u64 = 40 << 20;
 /// Shorter windows are never dropped: a request costs more than their memory.
 const SMALL_BYTES: u64 = 4 << 10;
 /// A window that nobody has read from for so many reads may be dropped before all of its bytes were read.
@@ -43,6 +43,8 @@ struct State {
     turns: VecDeque<u64>,
     /// Bytes of all windows that are fetched or being fetched.
     held: u64,
+    /// Buffers of dropped windows, for others: allocators do not return what many threads allocate and free.
+    spare: Vec<Vec<u8>>,
     reads: u64,
     next_file: u64,
     started: usize,
@@ -64,13 +66,15 @@ struct Window {
     /// Bytes of it that were read.
     used: u64,
     last_read: u64,
+    /// Whether it is to be fetched ahead. A worker that was faster has read it already.
+    is_ahead: bool,
     content: Content,
 }
 
 enum Content {
     Absent,
     Loading,
-    Ready(Arc<Vec<u8>>),
+    Ready(Vec<u8>),
 }
 
 impl Windows {
@@ -136,17 +140,17 @@ impl Windows {
             window.last_read = reads;
             match &window.content {
                 Content::Ready(bytes) => {
-                    let bytes = Arc::clone(bytes);
+                    // Copied under the lock, so that the buffer has one owner and is used again.
                     let count = buffer.len().min((window.end - offset) as usize);
+                    let from = (offset - start) as usize;
+                    if let (Some(to), Some(from)) = (buffer.get_mut(..count), bytes.get(from..from + count)) {
+                        to.copy_from_slice(from);
+                    }
                     window.used = window.used.saturating_add(count as u64);
                     let is_done = window.used >= window.wanted;
                     drop(state);
                     if is_done {
                         self.shared.changed.notify_all();
-                    }
-                    let from = (offset - start) as usize;
-                    if let (Some(to), Some(from)) = (buffer.get_mut(..count), bytes.get(from..from + count)) {
-                        to.copy_from_slice(from);
                     }
                     return Ok(Found::Bytes(count));
                 }
@@ -202,7 +206,9 @@ impl FileWindows {
             while at < run.end {
                 if let Some((start, window)) = self.window_at(at) {
                     let end = window.end;
-                    if matches!(window.content, Content::Absent) && !self.queue.contains(&start) {
+                    let is_new = matches!(window.content, Content::Absent) && !window.is_ahead;
+                    if is_new {
+                        window.is_ahead = true;
                         self.queue.push_back(start);
                     }
                     at = end;
@@ -212,7 +218,10 @@ impl FileWindows {
                 let end = run.end.min(next).min(at.saturating_add(WINDOW_BYTES));
                 let gaps = run.end - run.start - wanted;
                 let wanted = share((end - at).saturating_sub(gaps));
-                self.windows.insert(at, Window { end, wanted, used: 0, last_read: 0, content: Content::Absent });
+                self.windows.insert(
+                    at,
+                    Window { end, wanted, used: 0, last_read: 0, is_ahead: true, content: Content::Absent },
+                );
                 self.queue.push_back(at);
                 at = end;
             }
@@ -243,8 +252,7 @@ impl State {
             let number = self.turns.pop_front()?;
             let Some(file) = self.files.get_mut(&number) else { continue };
             while let Some(start) = file.queue.front().copied() {
-                let Some(window) = file.windows.get(&start).filter(|window| matches!(window.content, Content::Absent))
-                else {
+                let Some(window) = file.windows.get(&start).filter(|window| window.is_ahead) else {
                     file.queue.pop_front();
                     continue;
                 };
@@ -274,8 +282,13 @@ impl State {
                 .min_by_key(|window| window.last_read);
             let Some(window) = oldest else { return false };
             self.held = self.held.saturating_sub(window.held());
-            window.content = Content::Absent;
             window.used = 0;
+            let content = std::mem::replace(&mut window.content, Content::Absent);
+            if let Content::Ready(buffer) = content
+                && buffer.capacity() as u64 >= WINDOW_BYTES
+            {
+                self.spare.push(buffer);
+            }
         }
         true
     }
@@ -320,14 +333,18 @@ impl Shared {
         state.held += bytes;
         if let Some(window) = state.window(number, start) {
             window.content = Content::Loading;
+            window.is_ahead = false;
         }
+        let is_long = bytes > WINDOW_BYTES / 2;
+        let mut content = state.spare.pop_if(|_| is_long).unwrap_or_default();
         drop(state);
-        let mut content = Vec::with_capacity(bytes as usize);
+        content.clear();
+        content.reserve_exact(if is_long { WINDOW_BYTES } else { bytes } as usize);
         let done = file.fetch(start, end, &mut |bytes| content.extend_from_slice(bytes));
         let mut state = self.lock();
         let is_kept = match (state.window(number, start), &done) {
             (Some(window), Ok(())) => {
-                window.content = Content::Ready(Arc::new(content));
+                window.content = Content::Ready(content);
                 window.used = 0;
                 true
             }

@@ -15,7 +15,7 @@ pub(crate) struct NetworkArgs {
     #[arg(long, value_name = "SECONDS", help_heading = NETWORK)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) timeout: Option<u64>,
-    /// Requests at the same time [default: 12]
+    /// Requests at the same time [default: 16]
     #[arg(long, value_name = "N", help_heading = NETWORK, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) network_concurrency: Option<u64>,
     /// Download a model of the hub into the local Hugging Face cache first
