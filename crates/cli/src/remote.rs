@@ -9,6 +9,15 @@ use crate::ui::Printer;
 #[cfg(feature = "remote")]
 pub(crate) use network::{advice, is_cancelled, is_network, mount};
 
+/// Refuses to write to an address, which would be taken for a folder of that name.
+pub(crate) fn refuse_output(command: &Command) -> Result<(), Failure> {
+    let scheme = command.output().and_then(|output| Some(output.to_str()?.split_once("://")?.0.to_owned()));
+    match scheme {
+        Some(scheme) => Err(Failure::Usage(format!("{scheme} addresses are not written; write a file and upload it"))),
+        None => Ok(()),
+    }
+}
+
 #[cfg(feature = "remote")]
 mod network {
     use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Options for models that are read over a network.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -24,6 +24,20 @@ pub(crate) struct NetworkArgs {
 }
 
 impl Command {
+    /// The output that was named.
+    pub(crate) fn output(&self) -> Option<&Path> {
+        let output = match self {
+            Self::Remember(args) => &args.write.output,
+            Self::Convert(args) => &args.write.output,
+            Self::Forget(args) => &args.write.output,
+            Self::Report(args) => &args.output,
+            Self::Hash(args) => &args.output,
+            Self::Show(args) => &args.output,
+            _ => return None,
+        };
+        output.as_deref()
+    }
+
     /// The paths of models that the command reads, and the options of the network for them.
     pub(crate) fn inputs(&mut self) -> Option<(NetworkArgs, Vec<&mut PathBuf>)> {
         fn of<'a>(

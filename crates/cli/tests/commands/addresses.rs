@@ -179,7 +179,12 @@ fn errors_name_the_remedy_and_no_secret() {
         assert_eq!(run.code, Some(2), "{run:?}");
         assert!(address.starts_with("hf:") || !run.stderr.contains("secret"), "{run:?}");
     }
-    assert!(folder.names().iter().all(|name| !name.starts_with("output")));
+    let before = folder.names();
+    for output in ["s3://bucket/secret", "https://host/model.gguf"] {
+        let error = folder.amn(&format!("remember plain.safetensors -o {output}")).refused();
+        assert!(error.contains("addresses are not written") && !error.contains("secret"), "{error}");
+    }
+    assert_eq!(folder.names(), before);
 }
 
 #[test]
@@ -267,4 +272,40 @@ fn huggingface_hub_finds_what_was_downloaded_and_meets_the_same_hub() {
         found.lines().eq([snapshot.join("config.json"), snapshot].map(|path| path.display().to_string())),
         "{found}"
     );
+}
+
+/// The largest memory that a process has had, in bytes.
+#[cfg(target_os = "linux")]
+fn peak_of(command: &mut Command) -> u64 {
+    use std::process::Stdio;
+
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut peak = 0;
+    loop {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+        peak = peak.max(kib.unwrap_or(0) << 10);
+        if let Some(status) = child.try_wait().unwrap() {
+            assert!(status.success());
+            return peak;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_the_model() {
+    const MOST: u64 = 96 << 20;
+    let folder = Folder::empty();
+    folder.add_sparse("model.safetensors", "U8", &["a", "b", "c", "d"], 32 << 20);
+    let model = fs::read(folder.path("model.safetensors")).unwrap();
+    let server = Server::start(move |request, _| match request.name() {
+        "/model.safetensors" => Reply::file(&model, "1", request),
+        _ => Reply::new(404, ""),
+    });
+    let line = format!("convert {}/model.safetensors --to npz -o copy.npz", server.address);
+    let peak = peak_of(&mut folder.command(&line));
+    assert!(peak <= MOST, "{} MiB", peak >> 20);
 }
