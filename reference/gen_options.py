@@ -127,10 +127,10 @@ def mistral(params, experts=0, fp8=False):
 
     def make(directory):
         base = {"dim": 32, "n_layers": 2, "head_dim": 8, "hidden_dim": 32, "n_heads": 4, "n_kv_heads": 2}
-        base |= {"norm_eps": 1e-5, "vocab_size": 320, "rope_theta": 1000000.0, **params}
+        base |= {"norm_eps": 1e-5, "max_position_embeddings": 1024, "vocab_size": 288, "rope_theta": 1000000.0, **params}
         (directory / "params.json").write_text(json.dumps(base, indent=1) + "\n")
         dim, ffn, heads, keys = base["dim"], base["hidden_dim"], 32, 16
-        shapes = {"tok_embeddings.weight": (320, dim), "norm.weight": (dim,), "output.weight": (320, dim)}
+        shapes = {"tok_embeddings.weight": (288, dim), "norm.weight": (dim,), "output.weight": (288, dim)}
         for layer in range(2):
             front = f"layers.{layer}."
             shapes |= {f"{front}attention_norm.weight": (dim,), f"{front}ffn_norm.weight": (dim,)}

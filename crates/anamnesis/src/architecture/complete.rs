@@ -63,11 +63,7 @@ impl Architecture {
         let (own, mut layers) = self.layer_counts(config)?;
         tensors.check_sizes()?;
         // Layers for multi-token prediction that are counted, but not stored, are left out.
-        if tensors.side == Side::Checkpoint
-            && self.nextn_layers.are_optional()
-            && own < layers
-            && tensors.layers() == own
-        {
+        if self.nextn_layers.are_optional() && own < layers && tensors.layers() == own {
             layers = own;
         }
         if self.rules().any(Rule::is_in_main_layers) {
@@ -97,7 +93,7 @@ impl Tensors<'_> {
     }
 
     /// The number of layers that tensors are of.
-    fn layers(&self) -> u64 {
+    pub(super) fn layers(&self) -> u64 {
         let bare = |name: &&'_ str| name.strip_prefix("enc.").unwrap_or(name).to_owned();
         let of_name = |name: String| names::in_layer(BLOCKS, &name).map(|(layer, _)| layer.saturating_add(1));
         self.found.keys().map(bare).filter_map(of_name).max().unwrap_or(0)

@@ -68,6 +68,8 @@ pub struct Architecture {
     pub(super) packed_experts: Option<fn() -> Value>,
     /// Tensors whose types differ from those of other architectures.
     pub(super) types: TypeRules,
+    /// The data that a GGUF file does not hold, if a checkpoint cannot be restored from it.
+    pub(super) not_held: Option<&'static str>,
     /// A note on data that a GGUF file does not hold.
     pub(super) restore_note: Option<&'static str>,
     /// The architecture of models of its classes that judge texts, known by their names in directories, configurations and
@@ -196,6 +198,7 @@ pub(super) const DECODER: Architecture = Architecture {
     restore: Some(|_, _| Ok(0)),
     packed_experts: None,
     types: TypeRules::USUAL,
+    not_held: None,
     restore_note: None,
     reranker: None,
     needs_target: false,

@@ -11,10 +11,27 @@ pub(super) fn set(config: &mut Map<String, Value>, key: &str, value: impl Into<V
     config.insert(key.to_owned(), value.into());
 }
 
+/// Sizes that some architectures derive, and the keys of configurations that have them.
+const SIZES: [(&str, &str); 8] = [
+    ("attention.sliding_window", "sliding_window"),
+    ("feed_forward_length", "intermediate_size"),
+    ("leading_dense_block_count", "first_k_dense_replace"),
+    ("expert_feed_forward_length", "moe_intermediate_size"),
+    ("expert_shared_count", "n_shared_experts"),
+    ("expert_shared_feed_forward_length", "shared_intermediate_size"),
+    ("embedding_length_per_layer_input", "hidden_size_per_layer_input"),
+    ("hyper_connection.count", "hc_mult"),
+];
+
 /// The keys of most architectures besides those of their tables. Activation functions are those of the class.
 pub(super) fn plain(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
     config.remove("hidden_act");
     nextn_layers(file, config, "num_nextn_predict_layers");
+    for (key, name) in SIZES {
+        if let (Some(size), false) = (file.count(key), config.contains_key(name)) {
+            set(config, name, size);
+        }
+    }
     if file.count("attention.key_length_mla").is_some() {
         latent(file, config);
     }

@@ -126,3 +126,26 @@ fn a_draft_model_needs_the_model_it_predicts_for_and_tokens_of_it() {
     let refusal = folder.amn(&line).failed();
     assert!(refusal.contains("d2t") && refusal.contains("the target has 100"), "{refusal}");
 }
+
+#[test]
+fn files_of_the_converter_are_sound() {
+    let folder = Folder::empty();
+    for (name, _) in cases() {
+        let file = fixtures().join(format!("{name}.expected.gguf"));
+        folder.amn(&format!("verify {}", file.display())).ok();
+    }
+}
+
+#[test]
+fn what_a_checkpoint_cannot_be_restored_from_is_named() {
+    let folder = Folder::empty();
+    for (name, why) in [
+        ("mtp", "it is a draft model, which has only the layers for multi-token prediction"),
+        ("deepseek4", "does not hold the FP8 matrices, which are Q8_0"),
+        ("dense_modules", "does not hold settings of its class such as hidden_act"),
+    ] {
+        let file = fixtures().join(format!("{name}.expected.gguf"));
+        let refusal = folder.amn(&format!("convert {} --to hf -o out", file.display())).failed();
+        assert!(refusal.contains(why), "{name}: {refusal}");
+    }
+}

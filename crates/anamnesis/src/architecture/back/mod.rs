@@ -32,11 +32,24 @@ pub(crate) struct Restored {
 /// Restores a model from the tensors of a file: all of them if it `is_whole`.
 pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) -> Result<Restored> {
     let architecture = architecture(gguf)?;
-    if architecture.restore.is_none() {
-        let why = "a file of this architecture does not hold the whole configuration of its checkpoint";
+    if is_draft(gguf) {
+        let why = "it is a draft model, which has only the layers for multi-token prediction";
         return Err(AnamnesisError::unsupported_model(ModelPart::Architecture, architecture.name, why));
     }
-    let (config, read) = checked(architecture, gguf, tensors, is_whole)?;
+    let unsupported = |why: String| {
+        let why = format!("a file of this architecture does not hold {why}");
+        AnamnesisError::unsupported_model(ModelPart::Architecture, architecture.name, why)
+    };
+    if architecture.restore.is_none() {
+        return Err(unsupported(architecture.not_held.unwrap_or(WHOLE_CONFIGURATION).to_owned()));
+    }
+    let (config, read) = match checked(architecture, gguf, tensors, is_whole) {
+        // The tables alone do not give the configuration.
+        Err(AnamnesisError::Parse { reason }) if architecture.is_plainly_restored() => {
+            return Err(unsupported(format!("{WHOLE_CONFIGURATION}: {reason}")));
+        }
+        checked => checked?,
+    };
     let (tensors, mut notes) = tensors::restored(architecture, &read, tensors)?;
     if let Some(note) = architecture.restore_note {
         notes.push(note.to_owned());
@@ -45,12 +58,51 @@ pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) ->
     Ok(Restored { tensors, generation: config::generation(gguf), config, packed_experts, notes })
 }
 
-/// Refuses a file whose tensors and keys are not those of a whole model.
+/// Whether a file has layers for multi-token prediction without the layers before them.
+fn is_draft(gguf: &Gguf<'_>) -> bool {
+    let is_first = |name: &&str| name.starts_with(FIRST_LAYER);
+    gguf.count("nextn_predict_layers").is_some_and(|layers| layers > 0)
+        && gguf.has_in_layers(&["nextn.eh_proj.weight"])
+        && !gguf.shapes.keys().any(is_first)
+}
+
+/// The prefix of the tensors of the first layer.
+const FIRST_LAYER: &str = "blk.0.";
+
+/// What is missing in files that do not name it.
+const WHOLE_CONFIGURATION: &str = "the whole configuration of its checkpoint";
+
+/// Refuses a file whose tensors and keys are not those of a whole model. Where tables and class defaults give a configuration,
+/// it may differ from that of the model, and only the number of layers is checked.
 pub(crate) fn check(gguf: &Gguf<'_>, tensors: &[Named<'_>]) -> Result<()> {
     match architecture(gguf)? {
+        _ if is_draft(gguf) => Ok(()),
         Architecture { restore: None, .. } => Ok(()),
+        architecture if architecture.is_plainly_restored() => check_layers(architecture, gguf, tensors, true).map(drop),
         architecture => checked(architecture, gguf, tensors, true).map(drop),
     }
+}
+
+/// Refuses tensors without values, and layers that are not as many as the file says; some of them may be for multi-token
+/// prediction, which may be left out.
+fn check_layers<'a>(
+    architecture: &'static Architecture,
+    gguf: &Gguf<'_>,
+    tensors: &[Named<'a>],
+    is_whole: bool,
+) -> Result<Tensors<'a>> {
+    let layers = gguf.count("block_count");
+    let Some(layers) = layers.filter(|_| !is_whole || gguf.shapes.keys().any(|name| name.starts_with(BLOCKS))) else {
+        let why = "it tells no number of layers (block_count), or has none: it is no whole model";
+        return Err(AnamnesisError::unsupported(architecture.name, why));
+    };
+    let found = tensors.iter().map(|named| (named.name, Found { name: named.name, shape: named.shape })).collect();
+    let found = Tensors { side: Side::Gguf, found, is_whole };
+    found.check_sizes()?;
+    let own = layers.saturating_sub(gguf.count("nextn_predict_layers").unwrap_or(0));
+    let is_without_further = own > 0 && found.layers() == own;
+    found.check_layers(architecture.name, "", if is_without_further { own } else { layers })?;
+    Ok(found)
 }
 
 /// The restored configuration, without and with the defaults of its class.
@@ -61,16 +113,8 @@ fn checked(
     is_whole: bool,
 ) -> Result<(Map<String, Value>, Config)> {
     keys::check_types(architecture, gguf)?;
-    let layers = gguf.count("block_count");
-    let Some(layers) = layers.filter(|_| !is_whole || gguf.shapes.keys().any(|name| name.starts_with(BLOCKS))) else {
-        let why = "it tells no number of layers (block_count), or has none: it is no whole model";
-        return Err(AnamnesisError::unsupported(architecture.name, why));
-    };
-    let found = tensors.iter().map(|named| (named.name, Found { name: named.name, shape: named.shape })).collect();
-    let found = Tensors { side: Side::Gguf, found, is_whole };
     // Before anything is allocated per layer.
-    found.check_sizes()?;
-    found.check_layers(architecture.name, "", layers)?;
+    let found = check_layers(architecture, gguf, tensors, is_whole)?;
     let config = config::restored(architecture, gguf)?;
     let read = architecture.config(&config)?;
     architecture.check_complete(&found, &read)?;

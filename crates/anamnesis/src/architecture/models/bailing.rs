@@ -10,6 +10,7 @@ pub(super) static V1: Architecture = Architecture {
     rules: &[EMBED, HEADS_OF_V1, NORMS, SPLIT_ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERTS],
     keys: &[COMMON, V1_KEYS],
     restore: None,
+    not_held: Some("the lengths of the columns of lm_head, by which it is divided"),
     ..PLAIN
 };
 

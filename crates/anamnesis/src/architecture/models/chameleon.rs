@@ -10,6 +10,7 @@ pub(super) static CHAMELEON: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, HEAD_NORMS, GATED_FFN_BIASED],
     keys: &[COMMON, &[flag_or("swin_norm", "swin_norm", false)]],
     restore: None,
+    not_held: Some("the norms of queries and keys of all heads but the first"),
     ..PLAIN
 };
 
@@ -29,6 +30,7 @@ pub(super) static COGVLM: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, LANGUAGE],
     tokenizer: TokenizerRules { pre: &[(PreTokenizer::Llama3, "llama-bpe")], ..LLAMA_LIKE },
     restore: None,
+    not_held: Some("the vision experts of its layers"),
     ..LLAMA
 };
 

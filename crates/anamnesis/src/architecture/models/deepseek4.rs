@@ -17,6 +17,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     keys: &[COMMON, KEYS, INDEXER_KEYS, FURTHER_KEYS],
     types: TypeRules::AS_STORED.and_tables(&[("ffn_gate_tid2eid.weight", IntegerTable::I32)]),
     restore: None,
+    not_held: Some("the FP8 matrices, which are Q8_0, and the layers for multi-token prediction"),
     ..DECODER
 };
 

@@ -21,6 +21,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     types: TypeRules::USUAL.and_tables(&[("d2t", IntegerTable::TokenIds)]),
     needs_target: true,
     restore: None,
+    not_held: Some("t2d, and the model that it predicts for"),
     ..LLAMA
 };
 

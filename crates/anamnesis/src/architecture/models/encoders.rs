@@ -79,6 +79,10 @@ const UNLABELLED: Need = Need::When("id2label", |config, _| {
     Ok(if labels(config)?.is_none() { Presence::Allowed } else { Presence::Surplus })
 });
 
+/// What the files of encoders do not hold.
+const POOLER: &str = "the pooler, and settings such as position_embedding_type and hidden_act";
+const SETTINGS: &str = "settings of its class such as hidden_act and the pooling of its head";
+
 const CLASSIFIER: &[Rule] = &[
     model("classifier.dense.*", "cls.*", &[HIDDEN, HIDDEN]).when(OPTIONAL).biased(OPTIONAL),
     model("pre_classifier.*", "cls.*", &[HIDDEN, HIDDEN]).when(OPTIONAL).biased(OPTIONAL),
@@ -90,6 +94,7 @@ pub(super) static BERT: Architecture = Architecture {
     classes: &[class("BertModel", "bert"), class("CamembertModel", "camembert")],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("bert-bge"), ..BPE },
     restore: None,
+    not_held: Some(POOLER),
     ..ENCODER
 };
 
@@ -99,6 +104,7 @@ pub(super) static BERT_WITH_HEAD: Architecture = Architecture {
     rules: &[BERT_TENSORS, BERT_CLASSIFIER],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("jina-v2-en"), ..BPE },
     restore: None,
+    not_held: Some(POOLER),
     ..ENCODER
 };
 
@@ -120,6 +126,7 @@ pub(super) static DISTILBERT: Architecture = Architecture {
     keys: &[&[real_fn("attention.layer_norm_epsilon", |_| Ok(Some(1e-12)))], COMMON, BIDIRECTIONAL, POOLING, LABELS],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("bert-bge"), ..BPE },
     restore: None,
+    not_held: Some(POOLER),
     ..ENCODER
 };
 
@@ -178,6 +185,7 @@ pub(super) static ROBERTA: Architecture = Architecture {
         ..BPE
     },
     restore: None,
+    not_held: Some(POOLER),
     ..ENCODER
 };
 
@@ -189,6 +197,7 @@ pub(super) static XLM_ROBERTA: Architecture = Architecture {
     keys: &[COMMON, CUT_CONTEXT, BIDIRECTIONAL, POOLING, LABELS],
     tokenizer: TokenizerRules { kind: VocabularyKind::XlmRoberta, ..BPE },
     restore: None,
+    not_held: Some(POOLER),
     ..ENCODER
 };
 
@@ -202,6 +211,7 @@ pub(super) static JINA_V2: Architecture = Architecture {
         ..BPE
     },
     restore: None,
+    not_held: Some(POOLER),
     ..ENCODER
 };
 
@@ -232,6 +242,7 @@ pub(super) static NOMIC: Architecture = Architecture {
     keys: &[COMMON, NOMIC_CONTEXT, BIDIRECTIONAL, POOLING, LABELS],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("bert-bge"), ..BPE },
     restore: None,
+    not_held: Some(POOLER),
     ..ENCODER
 };
 
@@ -280,6 +291,7 @@ pub(super) static NEOBERT: Architecture = Architecture {
     keys: &[COMMON, BIDIRECTIONAL, POOLING, LABELS, NEOBERT_KEYS],
     tokenizer: TokenizerRules { kind: VocabularyKind::WordPiece("bert-bge"), ..BPE },
     restore: None,
+    not_held: Some(SETTINGS),
     ..ENCODER
 };
 
@@ -328,6 +340,7 @@ pub(super) static MODERN_BERT: Architecture = Architecture {
         ..BPE
     },
     restore: None,
+    not_held: Some(SETTINGS),
     ..ENCODER
 };
 
@@ -369,6 +382,7 @@ pub(super) static EUROBERT: Architecture = Architecture {
     derived_tensors: &[],
     tokenizer: TokenizerRules { first_flags: &[("add_bos_token", false)], ..BPE },
     restore: None,
+    not_held: Some(SETTINGS),
     ..LLAMA
 };
 
@@ -392,6 +406,7 @@ pub(super) static EMBEDDING_GEMMA: Architecture = Architecture {
     },
     head: Head::Never,
     restore: None,
+    not_held: Some(SETTINGS),
     ..PLAIN
 };
 

@@ -45,6 +45,9 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         if let Some(layers) = file.count("block_count") {
             set(config, "num_hidden_layers", layers.saturating_sub(next));
         }
+        if next > 0 {
+            set(config, NEXT_LAYERS, next);
+        }
         restore::partial_rotary_factor(file, config);
         set(config, "norm_topk_prob", file.flag("expert_weights_norm").unwrap_or(true));
         set(config, "use_qk_norm", file.has_in_layers(&["attn_q_norm.weight"]));

@@ -1,5 +1,7 @@
 //! Granite: Llama with four multipliers.
 
+use serde_json::{Map, Value};
+
 use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
@@ -27,15 +29,20 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     },
     restore: Some(|file, config| {
         rope_freqs::restore_scaling(file, config)?;
-        for (key, name) in SCALES {
-            if let Some(scale) = file.real(key) {
-                set(config, name, scale);
-            }
-        }
+        restore_scales(file, config);
         Ok(0)
     }),
     ..DECODER
 };
+
+/// Sets the multipliers of a configuration.
+pub(super) fn restore_scales(file: &Gguf<'_>, config: &mut Map<String, Value>) {
+    for (key, name) in SCALES {
+        if let Some(scale) = file.real(key) {
+            set(config, name, scale);
+        }
+    }
+}
 
 /// The multipliers, by their keys in GGUF and in the configuration.
 const SCALES: [(&str, &str); 4] = [

@@ -1,6 +1,6 @@
 //! Granite with experts, with state-space layers, and with sliding windows; Bamba.
 
-use super::granite::KEYS as SCALED;
+use super::granite::{self, KEYS as SCALED};
 use crate::architecture::families::LLAMA;
 use crate::architecture::prelude::*;
 use serde_json::{Map, Value};
@@ -11,11 +11,19 @@ pub(super) static MOE: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, SPLIT_EXPERTS, SHARED_MLP],
     keys: &[COMMON, NO_HEAD_SIZE, SCALED, SHARED_KEYS],
     tokenizer: TOKENS,
+    restore: Some(restored),
     ..LLAMA
 };
 
 const TOKENS: TokenizerRules =
     TokenizerRules { pre: &[(PreTokenizer::Digits, "refact"), (PreTokenizer::Llama3, "dbrx")], ..LLAMA_LIKE };
+
+/// The configuration of models with multipliers; the second class has shared experts.
+fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
+    restore::plain(file, config)?;
+    granite::restore_scales(file, config);
+    Ok(usize::from(file.has_in_layers(&["ffn_gate_shexp.weight"])))
+}
 
 /// `head_dim` is not part of these models.
 const NO_HEAD_SIZE: &[Key] = &[removed("attention.key_length"), removed("attention.value_length")];
@@ -81,6 +89,7 @@ pub(super) static SWA: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, GATED_FFN_BIASED, SINKS],
     keys: &[COMMON, NO_HEAD_SIZE, SCALED, WINDOWS],
     tokenizer: TOKENS,
+    restore: Some(restored),
     ..LLAMA
 };
 
@@ -91,6 +100,7 @@ pub(super) static MOE_SWA: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, FUSED_EXPERTS, SINKS],
     keys: &[COMMON, NO_HEAD_SIZE, SCALED, WINDOWS, SHARED_KEYS],
     tokenizer: TOKENS,
+    restore: Some(restored),
     ..LLAMA
 };
 

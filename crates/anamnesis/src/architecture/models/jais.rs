@@ -21,6 +21,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ]],
     tokenizer: TokenizerRules { pre: &[(PreTokenizer::Gpt2, "jais")], ..BPE },
     restore: None,
+    not_held: Some("mup_embeddings_scale and mup_width_scale, by which its weights are multiplied"),
     ..PLAIN
 };
 

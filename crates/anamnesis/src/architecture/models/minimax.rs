@@ -19,6 +19,7 @@ pub(super) static TEXT01: Architecture = Architecture {
         ..TOKENS
     },
     restore: None,
+    not_held: Some("the factors layernorm_*_alpha and layernorm_*_beta"),
     ..PLAIN
 };
 

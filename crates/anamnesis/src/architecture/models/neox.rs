@@ -104,6 +104,7 @@ pub(super) static FALCON: Architecture = Architecture {
         FILE_TYPE,
     ]],
     restore: None,
+    not_held: Some("new_decoder_architecture, parallel_attn and bias"),
     ..PLAIN
 };
 

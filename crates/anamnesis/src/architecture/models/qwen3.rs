@@ -38,6 +38,7 @@ static RERANKER: Architecture = Architecture {
     keys: &[COMMON, RERANKER_KEYS],
     tokenizer: TokenizerRules { classes: &[("qwen3", TokenizerClass::Registered("Qwen2Tokenizer"))], ..PIECES_OR_BPE },
     restore: None,
+    not_held: Some("the rows of lm_head but those of its answers"),
     ..DECODER
 };
 

@@ -11,6 +11,7 @@ pub(super) static RWKV6: Architecture = Architecture {
     keys: &[RWKV6_KEYS],
     tokenizer: WORDS,
     restore: None,
+    not_held: Some("settings of its class such as attention_hidden_size and head_size_divisor"),
     ..PLAIN
 };
 
@@ -22,6 +23,7 @@ pub(super) static RWKV6_QWEN2: Architecture = Architecture {
     keys: &[QWEN2_KEYS],
     tokenizer: PIECES_OR_BPE,
     restore: None,
+    not_held: Some("settings of its class such as attention_hidden_size and head_size_divisor"),
     ..PLAIN
 };
 
@@ -46,6 +48,7 @@ pub(super) static RWKV7: Architecture = Architecture {
     keys: &[RWKV7_KEYS],
     tokenizer: WORDS,
     restore: None,
+    not_held: Some("settings of its class such as attention_hidden_size and head_size_divisor"),
     ..PLAIN
 };
 

@@ -17,6 +17,7 @@ pub(super) static BOTH: Architecture = Architecture {
     keys: &[KEYS, &[count("decoder_start_token_id", &["decoder_start_token_id"]), FILE_TYPE]],
     tokenizer: TokenizerRules { kind: VocabularyKind::Unigram, ..BPE },
     restore: None,
+    not_held: Some("feed_forward_proj and relative_attention_max_distance"),
     ..PLAIN
 };
 
@@ -28,6 +29,7 @@ pub(super) static ENCODER_ONLY: Architecture = Architecture {
     keys: &[KEYS, &[removed("decoder_block_count"), FILE_TYPE]],
     tokenizer: TokenizerRules { kind: VocabularyKind::Unigram, ..BPE },
     restore: None,
+    not_held: Some("feed_forward_proj and relative_attention_max_distance"),
     ..PLAIN
 };
 
