@@ -19,12 +19,12 @@ pub(crate) fn is_in_store(path: &Path) -> bool {
     Origin::of(path).is_store()
 }
 
-/// The file or directory of a path or of a model name in a local store.
+/// The file or directory of a path, of the prefix of a TensorFlow checkpoint or of a model name in a local store.
 pub(crate) fn resolve(path: &Path) -> Result<PathBuf> {
     match path.to_str().filter(|_| !is_mounted(path)) {
         Some(spec) if spec.starts_with("hf:") => hub::resolve_hub(spec),
         Some(spec) if spec.starts_with(ollama::SCHEME) => ollama::resolve(spec),
-        _ => Ok(path.to_path_buf()),
+        _ => Ok(tensorflow::index_of(path)?.unwrap_or_else(|| path.to_path_buf())),
     }
 }
 

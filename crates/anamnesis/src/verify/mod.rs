@@ -54,7 +54,7 @@ pub fn verify_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Resul
     let path = path.as_ref();
     // Checked first, so that a wrong path is an error and not a problem of the checkpoint.
     if !is_in_store(path) {
-        existing_entry(path)?;
+        existing_entry(&resolve(path)?)?;
     }
     let mut report = VerifyReport::default();
     if path.is_dir() {

@@ -110,6 +110,8 @@ fn a_byte_changed_in_a_data_file_is_noticed_by_its_checksum() {
     let folder = copied("tensorflow/partitioned");
     let index = folder.path("model.ckpt.index");
     assert!(verify(&index).unwrap().problems.is_empty());
+    assert_eq!(verify(folder.path("model.ckpt")).unwrap(), verify(&index).unwrap());
+    assert!(verify(folder.path("other.ckpt")).is_err());
     let data = folder.names().into_iter().find(|name| name.contains(".data-00002")).unwrap();
     let mut bytes = std::fs::read(folder.path(&data)).unwrap();
     let middle = bytes.len() / 2;
@@ -122,6 +124,36 @@ fn a_byte_changed_in_a_data_file_is_noticed_by_its_checksum() {
     assert_mentions(&open(&index).err().unwrap().to_string(), &[data.as_str(), "named by the index"]);
     folder.write(&data, &bytes[..bytes.len() - 1]);
     assert_mentions(&open(&index).err().unwrap().to_string(), &["\"table\"", "its data file ends"]);
+}
+
+/// The structures of newer HDF5 files: each has a checksum.
+const SUMMED: [&[u8]; 12] =
+    [b"OHDR", b"FRHP", b"FHIB", b"FHDB", b"FAHD", b"FADB", b"EAHD", b"EAIB", b"EADB", b"BTHD", b"BTLF", b"BTIN"];
+
+#[test]
+fn a_bit_changed_in_a_structure_of_a_newer_hdf5_file_is_noticed_by_its_checksum() {
+    let mut structures = 0;
+    for name in ["hdf5/chunks_latest.h5", "hdf5/links_latest.h5"] {
+        let whole = std::fs::read(fixture(name)).unwrap();
+        let starts = (0..whole.len()).filter(|at| SUMMED.iter().any(|signature| whole[*at..].starts_with(signature)));
+        for at in starts.chain([0]) {
+            let mut bytes = whole.clone();
+            bytes[at + 9] ^= 4;
+            assert!(Checkpoint::from_bytes(bytes, &ParseLimits::default()).is_err(), "{name} {at}");
+            structures += 1;
+        }
+    }
+    assert!(structures > 100, "{structures}");
+}
+
+#[test]
+fn values_that_are_no_arrays_are_counted_and_the_first_are_named() {
+    // A list of a million values takes a byte each.
+    let mut file = b"\x81\xa1a\xdd".to_vec();
+    file.extend(1_000_000u32.to_be_bytes());
+    file.resize(file.len() + 1_000_000, 0xc0);
+    let checkpoint = Checkpoint::from_bytes(file, &ParseLimits::default()).unwrap();
+    assert_mentions(&checkpoint.notes()[0].text, &["a.0, a.1", "a.7 and 999992 more"]);
 }
 
 #[test]

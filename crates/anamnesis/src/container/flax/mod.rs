@@ -27,8 +27,6 @@ use crate::limits::Budget;
 pub(crate) struct Flax;
 
 const NAME: &str = "Flax";
-/// Maximum number of names in a note.
-const MAX_NOTED: usize = 8;
 
 pub(super) const ABOUT: About = About {
     format: Format::Flax,
@@ -57,7 +55,7 @@ impl Container for Flax {
         catalog.holds_plain_arrays = true;
         catalog.types_are_final = true;
         catalog.facts = Some(Facts::new("Flax parameters"));
-        if let Some(note) = omitted(&tree.other_leaves) {
+        if let Some(note) = omitted(tree.other_leaves, &tree.other_names) {
             catalog.notes.push(note);
         }
         match options.skip_unsupported {
@@ -75,11 +73,11 @@ impl Container for Flax {
 }
 
 /// A note on leaves that are no arrays.
-fn omitted(names: &[String]) -> Option<Note> {
-    let listed = names.get(..names.len().min(MAX_NOTED))?.join(", ");
-    let more = match names.len().saturating_sub(MAX_NOTED) {
+fn omitted(count: usize, names: &[String]) -> Option<Note> {
+    let more = match count.saturating_sub(names.len()) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    (!names.is_empty()).then(|| Note::new(format!("values that are not arrays were left out: {listed}{more}")))
+    let listed = names.join(", ");
+    (count > 0).then(|| Note::new(format!("values that are not arrays were left out: {listed}{more}")))
 }

@@ -13,6 +13,8 @@ const MAX_KEY_BYTES: u64 = 65_535;
 /// Maximum bytes of all names: each has the keys of all levels above it.
 const MAX_NAMES_BYTES: u64 = 64 << 20;
 const MAX_RANK: u64 = 64;
+/// Maximum number of names in a note.
+const MAX_NOTED: usize = 8;
 /// The key that marks an array in chunks.
 const CHUNKED: &str = "__msgpack_chunked_array__";
 
@@ -20,8 +22,9 @@ const CHUNKED: &str = "__msgpack_chunked_array__";
 #[derive(Default)]
 pub(super) struct Tree {
     pub(super) arrays: Vec<(String, Array)>,
-    /// The names of values that are no arrays.
-    pub(super) other_leaves: Vec<String>,
+    /// The number of values that are no arrays, and the first of their names.
+    pub(super) other_leaves: usize,
+    pub(super) other_names: Vec<String>,
     /// Why arrays are not read.
     pub(super) refused: Vec<String>,
 }
@@ -108,13 +111,18 @@ impl Reader<'_, '_, '_> {
 
     fn leaf(&mut self, name: String, node: Node) -> Result<()> {
         let tree = &mut self.tree;
-        let leaves = tree.arrays.len() + tree.other_leaves.len() + tree.refused.len() + 1;
+        let leaves = tree.arrays.len() + tree.other_leaves + tree.refused.len() + 1;
         self.budget.items(leaves as u64, "values")?;
         self.budget.working_set((size_of::<(String, Array)>() + name.len()) as u64, "a value's entry")?;
         match node {
             Node::Array(Ok(array)) => tree.arrays.push((name, array)),
             Node::Array(Err(kind)) => tree.refused.push(format!("array {} has type {}", quoted(&name), quoted(&kind))),
-            Node::Other => tree.other_leaves.push(name),
+            Node::Other => {
+                tree.other_leaves += 1;
+                if tree.other_names.len() < MAX_NOTED {
+                    tree.other_names.push(name);
+                }
+            }
         }
         Ok(())
     }

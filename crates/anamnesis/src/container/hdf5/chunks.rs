@@ -8,12 +8,14 @@
 //! | extensible array | `EAHD`, `EAIB`, `EASB`, `EADB`: blocks whose sizes grow |
 //! | B-tree, version 2 | records: address, stored bytes and mask if there are filters, u64 numbers of the chunk |
 
-use super::file::{Bytes, File, defined};
+use super::file::{Bytes, CHECKSUM_BYTES, File, defined};
 use super::tree::{leaves, records};
 use crate::error::{AnamnesisError, Result};
 
 /// Maximum chunks of one dataset.
 const MAX_CHUNKS: u64 = 1 << 18;
+/// Bytes in front of the elements of a block of an array.
+const HEAD_BYTES: u64 = 14;
 const CHUNK_TREE: u8 = 1;
 /// The types of version 2 trees of chunks, without and with filters.
 const CHUNK_TREES: [u8; 2] = [10, 11];
@@ -173,10 +175,9 @@ impl Grid {
     }
 }
 
-/// Consecutive elements.
-fn elements(file: &File<'_, '_>, address: u64, count: u64, bytes: u64) -> Result<Vec<Vec<u8>>> {
-    let block = file.read(address, count.saturating_mul(bytes))?;
-    Ok(block.chunks_exact(bytes as usize).map(<[u8]>::to_vec).collect())
+/// Consecutive elements, so many bytes each.
+fn elements(block: &[u8], bytes: u64) -> impl Iterator<Item = Vec<u8>> {
+    block.chunks_exact(bytes as usize).map(<[u8]>::to_vec)
 }
 
 /// Bytes of an element: an address, and a size and a mask if there are filters.
@@ -195,22 +196,20 @@ fn check_count(count: u64) -> Result<u64> {
 }
 
 fn fixed_array(file: &File<'_, '_>, address: u64) -> Result<Vec<Vec<u8>>> {
-    let head = file.signed(address, b"FAHD", 24)?;
+    let head = file.summed(address, b"FAHD", 24)?;
     let mut rest = Bytes::new(&head[6..]);
     let (bytes, page_bits) = (check_element(rest.u8()?.into())?, rest.u8()?);
     let (count, block) = (check_count(rest.u64()?)?, rest.u64()?);
     let Some(block) = defined(block) else { return Ok(Vec::new()) };
-    file.signed(block, b"FADB", 14)?;
     let page = 1u64.checked_shl(page_bits.into()).unwrap_or(u64::MAX);
-    match count <= page {
-        true => elements(file, block + 14, count, bytes),
-        false => {
-            // A bit for each page that was written, and a checksum.
-            let page_count = count.div_ceil(page);
-            let written = file.read(block + 14, page_count.div_ceil(8))?;
-            elements_of_pages(file, block + 14 + page_count.div_ceil(8) + 4, count, bytes, page, &written)
-        }
+    if count <= page {
+        let block = file.summed(block, b"FADB", HEAD_BYTES + count * bytes)?;
+        return Ok(elements(&block[HEAD_BYTES as usize..], bytes).collect());
     }
+    // A bit for each page that was written.
+    let mask_bytes = count.div_ceil(page).div_ceil(8);
+    let written = file.summed(block, b"FADB", HEAD_BYTES + mask_bytes)?.split_off(HEAD_BYTES as usize);
+    elements_of_pages(file, block + HEAD_BYTES + mask_bytes + CHECKSUM_BYTES, count, bytes, page, &written)
 }
 
 /// The elements of pages, which have a checksum each; `written` has a bit for each page, the highest first.
@@ -226,16 +225,19 @@ fn elements_of_pages(
     for number in 0..count.div_ceil(page) {
         let now = page.min(count - number * page);
         match written.get((number / 8) as usize).is_some_and(|bits| bits >> (7 - number % 8) & 1 == 1) {
-            true => found.extend(elements(file, at, now, bytes)?),
+            true => {
+                let block = file.checked(file.read(at, now * bytes + CHECKSUM_BYTES)?, at)?;
+                found.extend(elements(&block, bytes));
+            }
             false => found.extend((0..now).map(|_| vec![0xff; bytes as usize])),
         }
-        at += page * bytes + 4;
+        at += page * bytes + CHECKSUM_BYTES;
     }
     Ok(found)
 }
 
 fn extensible_array(file: &File<'_, '_>, address: u64) -> Result<Vec<Vec<u8>>> {
-    let head = file.signed(address, b"EAHD", 68)?;
+    let head = file.summed(address, b"EAHD", 68)?;
     let mut rest = Bytes::new(&head[6..]);
     let bytes = check_element(rest.u8()?.into())?;
     let (max_bits, in_index) = (u64::from(rest.u8()?), u64::from(rest.u8()?));
@@ -247,27 +249,32 @@ fn extensible_array(file: &File<'_, '_>, address: u64) -> Result<Vec<Vec<u8>>> {
         return Err(AnamnesisError::parse("an extensible array has an impossible shape"));
     }
     let Some(index) = defined(index).filter(|_| count > 0) else { return Ok(Vec::new()) };
-    file.signed(index, b"EAIB", 14)?;
-    let mut found = elements(file, index + 14, in_index.min(count), bytes)?;
     let page = 1u64 << page_bits;
     let offset_bytes = max_bits.div_ceil(8);
     // The first data blocks are listed in the index, the others in secondary blocks.
     let direct_blocks = 2 * (least_blocks - 1);
     let direct_groups = 2 * u64::from(least_blocks.ilog2());
-    let list = index + 14 + in_index * bytes;
+    let groups = (1 + max_bits).saturating_sub(u64::from(least.ilog2()));
+    let lists = 8 * (direct_blocks + groups.saturating_sub(direct_groups));
+    let block = file.summed(index, b"EAIB", HEAD_BYTES + in_index * bytes + lists)?;
+    let mut found: Vec<Vec<u8>> =
+        elements(&block[HEAD_BYTES as usize..], bytes).take(in_index.min(count) as usize).collect();
+    let list = index + HEAD_BYTES + in_index * bytes;
     let holes = |count: u64| (0..count).map(|_| vec![0xff; bytes as usize]);
     let data_block = |address: u64, count: u64, written: &[u8], found: &mut Vec<Vec<u8>>| {
         let Some(address) = defined(address) else {
             found.extend(holes(count));
             return Ok(());
         };
-        let start = file.signed(address, b"EADB", 14).map(|_| address + 14 + offset_bytes)?;
+        let start = HEAD_BYTES + offset_bytes;
         if count <= page {
-            found.extend(elements(file, start, count, bytes)?);
+            let block = file.summed(address, b"EADB", start + count * bytes)?;
+            found.extend(elements(&block[start as usize..], bytes));
             return Ok(());
         }
-        // Pages follow a checksum.
-        found.extend(elements_of_pages(file, start + 4, count, bytes, page, written)?);
+        file.summed(address, b"EADB", start)?;
+        let pages = address.saturating_add(start + CHECKSUM_BYTES);
+        found.extend(elements_of_pages(file, pages, count, bytes, page, written)?);
         Ok::<_, AnamnesisError>(())
     };
     let (mut group, mut listed) = (0u32, 0);
@@ -287,8 +294,8 @@ fn extensible_array(file: &File<'_, '_>, address: u64) -> Result<Vec<Vec<u8>>> {
                     group += 1;
                     continue;
                 };
-                file.signed(secondary, b"EASB", 14)?;
-                let masks = secondary + 14 + offset_bytes;
+                let masks = secondary.saturating_add(HEAD_BYTES + offset_bytes);
+                file.summed(secondary, b"EASB", HEAD_BYTES + offset_bytes + blocks * (mask_bytes + 8))?;
                 (masks + blocks * mask_bytes, 0, Some(masks))
             }
         };

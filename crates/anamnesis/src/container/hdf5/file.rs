@@ -5,6 +5,7 @@
 //! | 0, 1 | bytes 13, 14 | byte 24, 28 | byte 40, 44 | object header at byte 64, 68 |
 //! | 2, 3 | bytes 9, 10 | byte 12 | byte 28 | object header at byte 36 |
 
+use super::lookup3::lookup3;
 use crate::container::pages::Pages;
 use crate::error::{AnamnesisError, Result};
 
@@ -50,7 +51,11 @@ impl<'p, 's> File<'p, 's> {
             let why = format!("the file was written to byte {end}, it ends at byte {}", pages.len());
             return Err(AnamnesisError::parse(why));
         }
-        Ok(Self { pages, base, root: pages.u64(root_at)? })
+        let file = Self { pages, base, root: pages.u64(root_at)? };
+        if version >= 2 {
+            file.checked(pages.read(at..at + 48)?, at)?;
+        }
+        Ok(file)
     }
 
     /// The offset of an address in the file; so many bytes must be there.
@@ -84,7 +89,28 @@ impl<'p, 's> File<'p, 's> {
         let name = String::from_utf8_lossy(signature).into_owned();
         Err(AnamnesisError::parse(format!("there is no {name} at address {address}")))
     }
+
+    /// A structure that starts with a signature and has a checksum behind so many bytes.
+    pub(super) fn summed(&self, address: u64, signature: &[u8; 4], bytes: u64) -> Result<Vec<u8>> {
+        self.checked(self.signed(address, signature, bytes.saturating_add(CHECKSUM_BYTES))?, address)
+    }
+
+    /// Bytes in front of their checksum.
+    pub(super) fn checked(&self, mut bytes: Vec<u8>, address: u64) -> Result<Vec<u8>> {
+        match bytes.split_last_chunk() {
+            Some((front, sum)) if lookup3(front) == u32::from_le_bytes(*sum) => {
+                bytes.truncate(front.len());
+                Ok(bytes)
+            }
+            _ => Err(AnamnesisError::parse(format!(
+                "the structure at address {address} is damaged: its checksum is another"
+            ))),
+        }
+    }
 }
+
+/// Bytes of the checksum at the end of newer structures.
+pub(super) const CHECKSUM_BYTES: u64 = 4;
 
 /// An address that may lead nowhere.
 pub(super) fn defined(address: u64) -> Option<u64> {

@@ -42,7 +42,7 @@ pub(super) fn links(file: &File<'_, '_>, messages: &[Message]) -> Result<Vec<Lin
                 rest.take(if flags & 1 == 0 { 0 } else { 8 })?;
                 let (heap, tree) = (rest.u64()?, rest.u64()?);
                 let (Some(heap), Some(tree)) = (defined(heap), defined(tree)) else { continue };
-                let heap = FractalHeap::read(file, heap)?;
+                let mut heap = FractalHeap::read(file, heap)?;
                 for record in records(file, tree, &[LINK_TREE])? {
                     // A hash of the name, then the id.
                     let id = record.get(4..).unwrap_or_default();

@@ -7,7 +7,7 @@
 //!
 //! A continuation leads to a block of further messages; in version 2 it starts with `OCHK` and ends with a checksum.
 
-use super::file::{Bytes, File};
+use super::file::{Bytes, CHECKSUM_BYTES, File};
 use crate::error::{AnamnesisError, Result};
 
 const CONTINUATION: u16 = 16;
@@ -48,6 +48,7 @@ pub(super) fn messages(file: &File<'_, '_>, address: u64) -> Result<Vec<Message>
             let skipped = 6 + if flags & 0x20 == 0 { 0 } else { 16 } + if flags & 0x10 == 0 { 0 } else { 4 };
             let width = 1u64 << (flags & 3);
             let bytes = Bytes::new(&file.read(address + skipped, width)?).number(width as usize)?;
+            file.summed(address, b"OHDR", (skipped + width).saturating_add(bytes.min(MAX_BYTES)))?;
             (if flags & 4 == 0 { 4 } else { 6 }, vec![(address + skipped + width, bytes)], true)
         }
         _ => return Err(AnamnesisError::parse(format!("there is no object header at address {address}"))),
@@ -83,8 +84,8 @@ pub(super) fn messages(file: &File<'_, '_>, address: u64) -> Result<Vec<Message>
                 blocks.push(match is_second {
                     false => (at, bytes),
                     true => {
-                        file.signed(at, b"OCHK", 4)?;
-                        (at + 4, bytes.saturating_sub(8))
+                        file.summed(at, b"OCHK", bytes.min(MAX_BYTES).saturating_sub(CHECKSUM_BYTES))?;
+                        (at + 4, bytes.saturating_sub(4 + CHECKSUM_BYTES))
                     }
                 });
             }

@@ -1,11 +1,16 @@
 //! Heaps: local ones with the names of symbol tables, global ones with text of variable length, and fractal ones with
 //! links.
 
-use super::file::{Bytes, File, defined};
+use std::collections::HashSet;
+
+use super::file::{Bytes, CHECKSUM_BYTES, File, defined};
+use super::lookup3::lookup3;
 use crate::error::{AnamnesisError, Result};
 
 /// Maximum bytes of a name or a link.
 const MAX_OBJECT_BYTES: u64 = 1 << 16;
+/// Maximum bytes of a direct block of a fractal heap.
+const MAX_BLOCK_BYTES: u64 = 16 << 20;
 /// Bytes that are read at a time to find the end of a name.
 const NAME_PIECE: u64 = 64;
 
@@ -82,21 +87,25 @@ pub(super) struct FractalHeap {
     root: u64,
     /// Rows of the root, if it is an indirect block.
     root_rows: u64,
+    /// Whether direct blocks have checksums, and the addresses of those whose checksum is verified.
+    has_checksums: bool,
+    verified: HashSet<u64>,
 }
 
 impl FractalHeap {
     pub(super) fn read(file: &File<'_, '_>, address: u64) -> Result<Self> {
         let head = file.signed(address, b"FRHP", 142)?;
-        let mut rest = Bytes::new(&head[7..]);
-        let filters = rest.u16()?;
-        rest.u8()?;
+        let filters = Bytes::new(&head[7..]).u16()?;
+        if filters > 0 {
+            return Err(AnamnesisError::unsupported(super::NAME, "links in a heap with filters"));
+        }
+        let head = file.summed(address, b"FRHP", 142)?;
+        let mut rest = Bytes::new(&head[9..]);
+        let has_checksums = rest.u8()? & 2 != 0;
         let most = u64::from(rest.u32()?);
         rest.take(96)?;
         let (width, first_block, most_direct) = (u64::from(rest.u16()?), rest.u64()?, rest.u64()?);
         let (bits, _start_rows, root, rows) = (rest.u16()?, rest.u16()?, rest.u64()?, u64::from(rest.u16()?));
-        if filters > 0 {
-            return Err(AnamnesisError::unsupported(super::NAME, "links in a heap with filters"));
-        }
         let is_possible = width > 0 && first_block.is_power_of_two() && most_direct.is_power_of_two();
         if !is_possible || bits > 64 || most_direct < first_block || rows > 64 {
             return Err(AnamnesisError::parse("a fractal heap has an impossible shape"));
@@ -110,11 +119,13 @@ impl FractalHeap {
             direct_rows: u64::from(most_direct.ilog2() - first_block.ilog2()) + 2,
             root,
             root_rows: rows,
+            has_checksums,
+            verified: HashSet::new(),
         })
     }
 
     /// The object of an id.
-    pub(super) fn object(&self, file: &File<'_, '_>, id: &[u8]) -> Result<Vec<u8>> {
+    pub(super) fn object(&mut self, file: &File<'_, '_>, id: &[u8]) -> Result<Vec<u8>> {
         let mut rest = Bytes::new(id);
         let first = rest.u8()?;
         match first >> 4 & 3 {
@@ -137,9 +148,10 @@ impl FractalHeap {
     }
 
     /// The direct block that has an offset of the heap, and the offset in it.
-    fn block(&self, file: &File<'_, '_>, offset: u64) -> Result<(u64, u64)> {
+    fn block(&mut self, file: &File<'_, '_>, offset: u64) -> Result<(u64, u64)> {
         let fault = || AnamnesisError::parse(format!("a fractal heap has no offset {offset}"));
-        let (mut address, mut rows, mut inside) = (self.root, self.root_rows, offset);
+        let (mut address, mut rows, mut inside, mut block_bytes) =
+            (self.root, self.root_rows, offset, self.first_block);
         while rows > 0 {
             let mut row = 0;
             let size = loop {
@@ -154,10 +166,12 @@ impl FractalHeap {
             // Direct and indirect blocks are listed alike: their addresses, row by row.
             let entry = row * self.width + inside / size;
             let list = address.checked_add(4 + 1 + 8 + self.offset_bytes as u64).ok_or_else(fault)?;
-            file.signed(address, b"FHIB", 4)?;
+            let lists = rows.checked_mul(self.width * 8).ok_or_else(fault)?;
+            file.summed(address, b"FHIB", (list - address).saturating_add(lists))?;
             address = u64::from_le_bytes(file.array(list + entry * 8)?);
             address = defined(address).ok_or_else(fault)?;
             inside %= size;
+            block_bytes = size;
             rows = match row < self.direct_rows {
                 true => 0,
                 false => {
@@ -168,6 +182,25 @@ impl FractalHeap {
             };
         }
         file.signed(address, b"FHDB", 4)?;
+        if self.has_checksums && !self.verified.contains(&address) {
+            self.verify(file, address, block_bytes)?;
+            self.verified.insert(address);
+        }
         Ok((address, inside))
+    }
+
+    /// Checks a direct block, whose checksum is in its head and counts as zero.
+    fn verify(&self, file: &File<'_, '_>, address: u64, bytes: u64) -> Result<()> {
+        let fault =
+            || AnamnesisError::parse(format!("the block at address {address} is damaged: its checksum is another"));
+        if bytes > MAX_BLOCK_BYTES {
+            return Err(AnamnesisError::parse(format!("a fractal heap has a block of {bytes} bytes")));
+        }
+        let mut block = file.read(address, bytes)?;
+        let at = 4 + 1 + 8 + self.offset_bytes;
+        let field = block.get_mut(at..at + CHECKSUM_BYTES as usize).ok_or_else(fault)?;
+        let written = Bytes::new(field).u32()?;
+        field.fill(0);
+        if lookup3(&block) == written { Ok(()) } else { Err(fault()) }
     }
 }

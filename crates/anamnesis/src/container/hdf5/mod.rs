@@ -3,7 +3,7 @@
 //! A file is a superblock, which leads to the root group, and objects: groups, whose links lead to others, and datasets.
 //! The name of a tensor is the path of its dataset. [`file`] finds the superblock, [`header`] reads the messages that
 //! describe an object, [`group`] the links of a group, [`dataset`] the type, shape and layout of a dataset, [`chunks`]
-//! the places of its chunks, [`filters`] restores them.
+//! the places of its chunks, [`filters`] restores them. Newer structures have checksums ([`lookup3`]), which are verified.
 //!
 //! | read | |
 //! |---|---|
@@ -24,6 +24,7 @@ mod filters;
 mod group;
 mod header;
 mod heap;
+mod lookup3;
 mod tree;
 mod walk;
 
@@ -61,8 +62,7 @@ impl Container for Hdf5 {
 
     fn open(&self, source: Box<dyn Source>, file: u32, options: &OpenOptions, budget: &mut Budget) -> Result<Opened> {
         let bytes = source.len();
-        let catalog_of = read(ArrangedSource::new(source), 0..bytes, options, budget)?;
-        catalog_of.opened(file, "HDF5 file", options)
+        opened(ArrangedSource::new(source), 0..bytes, (file, "HDF5 file"), options, budget)
     }
 
     fn lay_out(&self, _: &[OutputTensor], _: Option<&Metadata>) -> Result<Layout> {
@@ -109,7 +109,7 @@ impl Container for Keras {
             Method::Stored => arranged.add(Box::new(Checked::upfront(0, entry)))?,
             _ => arranged.add(Box::new(Inflated::random_access(entry, true, &Spill::new())))?,
         };
-        read(arranged, start..start + bytes, options, budget)?.opened(file, "Keras archive", options)
+        opened(arranged, start..start + bytes, (file, "Keras archive"), options, budget)
     }
 
     fn damage(&self, source: &dyn Source, budget: &mut Budget) -> Result<Vec<String>> {
@@ -121,43 +121,27 @@ impl Container for Keras {
     }
 }
 
-/// The datasets of a file, and the source that presents them.
-struct Datasets {
-    arranged: ArrangedSource,
-    found: walk::Found,
-}
-
-/// Reads the file in a range of the source.
-fn read(
-    arranged: ArrangedSource,
+/// The datasets of the file in a range of the source.
+fn opened(
+    mut arranged: ArrangedSource,
     range: std::ops::Range<u64>,
-    _options: &OpenOptions,
+    (file, title): (u32, &str),
+    options: &OpenOptions,
     budget: &mut Budget,
-) -> Result<Datasets> {
+) -> Result<Opened> {
     let found = walk::walk(&Pages::within(&arranged, range), budget)?;
-    Ok(Datasets { arranged, found })
-}
-
-impl Datasets {
-    fn opened(self, file: u32, title: &str, options: &OpenOptions) -> Result<Opened> {
-        let Self { mut arranged, found } = self;
-        let mut tensors = Vec::with_capacity(found.datasets.len());
-        for (name, dataset) in found.datasets {
-            let tensor = dataset.arrange(name.clone(), file, &mut arranged).map_err(|error| error.in_tensor(&name))?;
-            tensors.push(tensor);
-        }
-        let mut catalog = Catalog::new(tensors, None)?;
-        catalog.holds_plain_arrays = true;
-        catalog.types_are_final = true;
-        catalog.facts = Some(Facts::new(title));
-        match options.skip_unsupported {
-            true => {
-                catalog.notes = found.refused.into_iter().map(|why| Note::new(format!("left out: {why}"))).collect()
-            }
-            false => {
-                catalog.unreadable = found.refused.into_iter().map(|why| Unreadable { format: NAME, why }).collect();
-            }
-        }
-        Ok(Opened { source: Box::new(arranged), catalog })
+    let mut tensors = Vec::with_capacity(found.datasets.len());
+    for (name, dataset) in found.datasets {
+        let tensor = dataset.arrange(name.clone(), file, &mut arranged).map_err(|error| error.in_tensor(&name))?;
+        tensors.push(tensor);
     }
+    let mut catalog = Catalog::new(tensors, None)?;
+    catalog.holds_plain_arrays = true;
+    catalog.types_are_final = true;
+    catalog.facts = Some(Facts::new(title));
+    match options.skip_unsupported {
+        true => catalog.notes = found.refused.into_iter().map(|why| Note::new(format!("left out: {why}"))).collect(),
+        false => catalog.unreadable = found.refused.into_iter().map(|why| Unreadable { format: NAME, why }).collect(),
+    }
+    Ok(Opened { source: Box::new(arranged), catalog })
 }

@@ -44,7 +44,7 @@ pub(super) fn leaves(file: &File<'_, '_>, address: u64, kind: u8, key_bytes: usi
 
 /// The records of a version 2 tree of this type.
 pub(super) fn records(file: &File<'_, '_>, address: u64, kinds: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let head = file.signed(address, b"BTHD", 38)?;
+    let head = file.summed(address, b"BTHD", 34)?;
     let mut rest = Bytes::new(&head[5..]);
     let kind = rest.u8()?;
     let (node_bytes, record_bytes, depth) = (u64::from(rest.u32()?), u64::from(rest.u16()?), rest.u16()?);
@@ -77,7 +77,7 @@ pub(super) fn records(file: &File<'_, '_>, address: u64, kinds: &[u8]) -> Result
         let signature = if level == 0 { b"BTLF" } else { b"BTIN" };
         let (count_bytes, all_bytes) = widths.get(usize::from(level)).copied().unwrap_or_default();
         let pointers = if level == 0 { 0 } else { (count + 1) * (8 + count_bytes + all_bytes) };
-        let node = file.signed(address, signature, 6 + count * record_bytes + pointers)?;
+        let node = file.summed(address, signature, 6 + count * record_bytes + pointers)?;
         let mut rest = Bytes::new(&node[6..]);
         for _ in 0..count {
             found.push(rest.take(record_bytes as usize)?.to_vec());

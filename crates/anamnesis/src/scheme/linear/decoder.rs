@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn tiles_are_those_of_the_whole(before: u64, along: u64, after: u64, zeros: [i64; 3]) {
-        let codes: Vec<i64> = (0..24).map(|number| number * 11 - 120).collect();
+        let codes: Vec<i64> = (0..24).map(|number| number * 10 - 120).collect();
         let scales = [0.25f32, -3.0, f32::INFINITY];
         let scale_bytes: Vec<u8> = scales.iter().flat_map(|scale| scale.to_le_bytes()).collect();
         let zero_bytes: Vec<u8> = zeros.iter().flat_map(|zero| zero.to_le_bytes()).collect();

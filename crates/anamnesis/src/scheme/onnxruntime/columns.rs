@@ -199,36 +199,37 @@ impl Columns {
             Table::Fp4 => &FP4_MAP,
             Table::Nf4 => &NF4_MAP,
         };
-        let block = self.block;
-        let height = (rows.end - rows.start) as usize * to.bytes();
+        // The windows are whole parts if rows share bytes or blocks.
+        let (stride, first) = match self.has_whole_rows() {
+            true => (rows.end - rows.start, 0),
+            false => (self.k, rows.start),
+        };
         let missing = || mishandled("a window of another size");
-        let mut whole_blocks = Vec::new();
+        let run = |at: u64, block: u64, out: &mut [u8]| {
+            let codes = codes.get((at / 2) as usize..).ok_or_else(missing)?;
+            let scales = scales.get((at / self.block) as usize..).ok_or_else(missing)?;
+            filled(high_nibbles(level, to, codes, map, scales, block as usize, out), out.len())
+        };
+        let mut column_values = Vec::new();
+        let height = (rows.end - rows.start) as usize * to.bytes();
         for (column, out) in columns.zip(strip.chunks_exact_mut(height.max(1))) {
-            let column = column as u64;
-            // The first code of the column in the windows, which are whole parts if rows share bytes or blocks.
-            let (start, first_scale) = match self.has_whole_rows() {
-                true => {
-                    let blocks = self.block_range(rows);
-                    (0, (column * (blocks.end - blocks.start)) as usize)
-                }
-                false => ((column * self.k + rows.start) % block, ((column * self.k + rows.start) / block) as usize),
-            };
-            let first_byte = match self.has_whole_rows() {
-                true => column * (rows.end - rows.start).div_ceil(2),
-                false => (column * self.k + rows.start) / block * (block / 2),
-            };
-            let codes = codes.get(first_byte as usize..).ok_or_else(missing)?;
-            let scales = scales.get(first_scale..).ok_or_else(missing)?;
-            if start == 0 {
-                filled(high_nibbles(level, to, codes, map, scales, block as usize, out), out.len())?;
+            let start = column as u64 * stride + first;
+            let in_block = start % self.block;
+            if in_block == 0 {
+                run(start, self.block, out)?;
                 continue;
             }
-            // A block that the column enters in the middle is decoded from its beginning.
-            let skipped = start as usize * to.bytes();
-            whole_blocks.resize(skipped + out.len(), 0);
-            let written = high_nibbles(level, to, codes, map, scales, block as usize, &mut whole_blocks);
-            filled(written, whole_blocks.len())?;
-            out.copy_from_slice(&whole_blocks[skipped..]);
+            // The column starts inside a block, and perhaps inside a byte.
+            let skipped = start % 2;
+            column_values.resize(skipped as usize * to.bytes() + out.len(), 0);
+            let in_first = self.block - in_block + skipped;
+            let split = (in_first as usize).saturating_mul(to.bytes()).min(column_values.len());
+            let (in_first_block, others) = column_values.split_at_mut(split);
+            run(start - skipped, in_first, in_first_block)?;
+            if !others.is_empty() {
+                run(start - skipped + in_first, self.block, others)?;
+            }
+            out.copy_from_slice(&column_values[skipped as usize * to.bytes()..]);
         }
         Ok(())
     }
