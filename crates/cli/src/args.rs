@@ -412,9 +412,12 @@ mod tests {
 
     #[test]
     fn known_aliases_are_accepted() {
-        for (line, wanted) in
-            [("amn info x", "Inspect"), ("amn dequantize x", "Remember"), ("amn parse --tensors x", "list: true")]
-        {
+        for (line, wanted) in [
+            ("amn info x", "Inspect"),
+            ("amn dequantize x", "Remember"),
+            ("amn parse --tensors x", "list: true"),
+            ("amn forget x --scheme fp8-fine-grained", "to: Some(\"fp8-fine-grained\")"),
+        ] {
             let cli = Cli::try_parse_from(line.split(' ')).unwrap();
             assert!(format!("{:?}", cli.command).contains(wanted), "{line}");
         }

@@ -22,6 +22,11 @@
     allow(dead_code, unused_imports, reason = "encoders and other levels use these")
 )]
 
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[macro_use]
 pub mod base;
 

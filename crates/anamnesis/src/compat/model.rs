@@ -6,12 +6,14 @@ use std::path::Path;
 use crate::checkpoint::Checkpoint;
 use crate::compat::parse::SafetensorsHeader;
 use crate::container::{Format, OpenOptions, detect_format, detect_format_from_bytes_with_limits};
+use crate::convert::{ConvertOptions, ConvertTarget};
 use crate::error::{AnamnesisError, Result};
 use crate::inspect::{InspectInfo, InspectOptions};
 use crate::io::read_all;
 use crate::limits::{Budget, ParseLimits};
 pub use crate::pipeline::RememberOptions;
 use crate::quant_config::GptqFormat;
+use crate::scheme::QuantScheme;
 
 pub use crate::catalog::TargetDtype;
 
@@ -199,6 +201,35 @@ impl ParsedModel {
         })
     }
 
+    /// Writes the model with its matrices quantised to a scheme: FP8 in blocks of 128×128, BitsAndBytes NF4 or INT8, GPTQ,
+    /// AWQ, or NVFP4. [`Checkpoint::plan_convert`] has more targets, and options.
+    ///
+    /// ```no_run
+    /// use anamnesis::lethe::QuantScheme;
+    /// let model = anamnesis::parse("model-bf16.safetensors")?;
+    /// model.forget("model-fp8.safetensors", QuantScheme::FineGrainedFp8)?;
+    /// # Ok::<(), anamnesis::AnamnesisError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsupported` if no encoder has the scheme; otherwise as [`remember`](Self::remember).
+    pub fn forget(&self, output: impl AsRef<Path>, scheme: QuantScheme) -> Result<()> {
+        let target = match scheme {
+            QuantScheme::FineGrainedFp8 => "fp8",
+            QuantScheme::Gptq => "gptq-4bit",
+            QuantScheme::Awq => "awq-4bit",
+            QuantScheme::Bnb4 => "bnb-nf4",
+            QuantScheme::BnbInt8 => "bnb-int8",
+            QuantScheme::Nvfp4 => "modelopt-nvfp4",
+            other => {
+                let detail = "nothing is quantised to it by this name; Checkpoint::plan_convert has all targets";
+                return Err(AnamnesisError::unsupported(other.to_string(), detail));
+            }
+        };
+        let plan = self.checkpoint.plan_convert(ConvertTarget::parse(target)?, &ConvertOptions::new())?;
+        plan.write(output, |_| {}).map(drop)
+    }
+
     /// The bytes that [`remember`](Self::remember) would write.
     ///
     /// # Errors
@@ -213,5 +244,42 @@ impl ParsedModel {
     /// As [`remember_to_bytes`](Self::remember_to_bytes), and `Cancelled`.
     pub fn remember_to_bytes_with_options(&self, target: TargetDtype, options: RememberOptions) -> Result<Vec<u8>> {
         self.checkpoint.plan(target)?.to_bytes(&options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Dtype;
+    use crate::checkpoint::{MemoryTensor, MemoryTensors};
+
+    #[test]
+    fn a_model_is_quantised_by_the_name_of_a_scheme() {
+        let data: Vec<u8> = (0..256 * 256).flat_map(|index| ((index % 251) as f32 / 100.0).to_le_bytes()).collect();
+        let tensor = MemoryTensor { name: "a.weight".to_owned(), dtype: Dtype::F32, shape: vec![256, 256], data };
+        let tensors = MemoryTensors::new(vec![tensor], &[].into()).unwrap();
+        let plain = Checkpoint::from_positioned(tensors, &OpenOptions::new()).unwrap();
+        let model = ParsedModel::new(plain).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        for (scheme, target) in [
+            (QuantScheme::FineGrainedFp8, "fp8-fine-grained"),
+            (QuantScheme::Gptq, "gptq-4bit"),
+            (QuantScheme::Awq, "awq-4bit"),
+            (QuantScheme::Bnb4, "nf4"),
+            (QuantScheme::BnbInt8, "bnb-int8"),
+            (QuantScheme::Nvfp4, "modelopt-nvfp4"),
+        ] {
+            let path = directory.path().join(target);
+            model.forget(&path, scheme).unwrap();
+            let target = ConvertTarget::parse(target).unwrap();
+            let plan = model.checkpoint().plan_convert(target, &ConvertOptions::new()).unwrap();
+            assert!(std::fs::read(path).unwrap() == plan.to_bytes(|_| {}).unwrap().0, "{scheme}");
+        }
+        let path = directory.path().join("fp8-fine-grained");
+        let found = Checkpoint::open_file(path, &ParseLimits::default()).unwrap();
+        assert_eq!(found.weights()[0].family, QuantScheme::FineGrainedFp8);
+        let error = model.forget(directory.path().join("other"), QuantScheme::Unquantized).unwrap_err();
+        assert!(matches!(error, AnamnesisError::Unsupported { .. }), "{error}");
+        assert!(!directory.path().join("other").exists());
     }
 }

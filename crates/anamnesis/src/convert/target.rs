@@ -41,6 +41,7 @@ const PLAIN: [(ConvertTarget, &[&str]); 4] = [
     (ConvertTarget::Hf, &["hf"]),
 ];
 
+#[cfg(feature = "encode")]
 #[allow(non_upper_case_globals, reason = "they are used like the variants beside them")]
 impl ConvertTarget {
     /// safetensors with BitsAndBytes NF4 weights.

@@ -413,7 +413,7 @@ pub(crate) struct ForgetArgs {
     /// ComfyUI (comfy-fp8) or ggml
     /// (q4_k_m); amn formats lists all; with --fit a family (k-quants, compressed-tensors, gptq, mlx) or several targets
     /// separated by commas [default with --fit: k-quants]
-    #[arg(long, value_name = "TARGET", value_parser = named::ENCODINGS, hide_possible_values = true)]
+    #[arg(long, alias = "scheme", value_name = "TARGET", value_parser = named::ENCODINGS, hide_possible_values = true)]
     #[arg(required_unless_present_any = ["compare", "fit"])]
     pub(crate) to: Option<String>,
     /// Write nothing: show size and quantisation error of several targets, such as fp8,nvfp4,q4_k_m,bnb-nf4

@@ -5,6 +5,7 @@ pub mod bnb_writer;
 pub mod gguf;
 pub mod round_trip;
 
+pub use crate::scheme::QuantScheme;
 pub use bnb::{
     FP4_CODEBOOK, NF4_BLOCK_SIZE, NF4_CODEBOOK, encode_bnb_int8, encode_bnb_int8_compute_scb, encode_bnb4,
     encode_bnb4_compute_absmax, encode_bnb4_double_quant,

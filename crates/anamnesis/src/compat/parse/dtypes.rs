@@ -39,7 +39,7 @@ macro_rules! format_dtypes {
             ///
             /// # Errors
             /// None: every type has a counterpart.
-            pub fn to_dtype(self) -> $crate::error::Result<$crate::catalog::Dtype> {
+            pub const fn to_dtype(self) -> $crate::error::Result<$crate::catalog::Dtype> {
                 Ok(self.dtype())
             }
 

@@ -25,7 +25,7 @@ use crate::scheme::quantise::{
 
 /// The encodings of this scheme.
 pub(crate) static ENCODINGS: [Encoding; 3] = [
-    encoding(&["fp8"], "E4M3 weights in 128x128 blocks, as transformers has them", "FP8", &Blocks),
+    encoding(&["fp8", "fp8-fine-grained"], "E4M3 weights in 128x128 blocks, as transformers has them", "FP8", &Blocks),
     encoding(&[Cast::E4m3.name()], "E4M3 weights without scales, as torch casts them", "FP8", &Cast::E4m3),
     encoding(&[Cast::E5m2.name()], "E5M2 weights without scales, as torch casts them", "E5M2", &Cast::E5m2),
 ];
