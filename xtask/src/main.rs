@@ -6,7 +6,9 @@
 mod asm;
 mod bench;
 mod features;
+mod frameworks;
 mod ggml_types;
+mod publish;
 mod python;
 mod remote;
 
@@ -20,6 +22,8 @@ usage: cargo xtask TASK
   fmt          format all files, including those that cargo fmt does not find
   asm          check that every kernel uses the vector instructions of its CPU level
   features     compile the library with each of its features alone
+  frameworks   build and test the crates for candle and burn
+  publish      check packages, documentation and licences
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
   python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)
   remote       test remote models with nginx and huggingface_hub
@@ -33,7 +37,9 @@ fn main() -> ExitCode {
         Some("asm") => asm::run(),
         Some("bench") => bench::run(),
         Some("features") => features::run(),
+        Some("frameworks") => frameworks::run(),
         Some("ggml-types") => ggml_types::run(),
+        Some("publish") => publish::run(),
         Some("python") => python::run(python::Build::Published),
         Some("remote") => remote::run(),
         _ => Err(USAGE.to_owned()),

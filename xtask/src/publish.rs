@@ -1,0 +1,67 @@
+//! Checks that the crates can be published: their packages, documentation, and the licences of their dependencies.
+
+use std::process::Command;
+
+use crate::cargo;
+
+/// The licences that a dependency may have; one of several alternatives is enough.
+const ALLOWED: [&str; 11] = [
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// The crates that are published, in the order in which they are.
+const PUBLISHED: [&str; 3] = ["anamnesis-kernels", "anamnesis", "anamnesis-cli"];
+
+/// The most bytes of a package, compressed.
+const MOST_BYTES: u64 = 10 << 20;
+
+/// Checks all of it. `cargo clippy` checks the MSRV: `rust-version` makes it refuse newer functions.
+pub(crate) fn run() -> Result<(), String> {
+    check_licences()?;
+    let mut package = vec!["package", "--no-verify", "--allow-dirty", "--quiet"];
+    package.extend(PUBLISHED.iter().flat_map(|name| ["--package", name]));
+    cargo(&package)?;
+    for entry in std::fs::read_dir("target/package").map_err(|error| format!("target/package: {error}"))?.flatten() {
+        let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
+        if entry.path().extension().is_some_and(|extension| extension == "crate") && bytes > MOST_BYTES {
+            return Err(format!("{} has {bytes} bytes", entry.path().display()));
+        }
+    }
+    let mut doc = vec!["doc", "--no-deps"];
+    doc.extend(PUBLISHED.iter().flat_map(|name| ["--package", name]));
+    doc.extend(["--config", "build.rustdocflags=[\"--deny\", \"warnings\"]"]);
+    cargo(&doc)
+}
+
+/// Refuses a dependency without one of the allowed licences.
+fn check_licences() -> Result<(), String> {
+    let tree = ["tree", "--workspace", "--edges", "normal,build", "--prefix", "none", "--format", "{l}\t{p}"];
+    let output = Command::new("cargo").args(tree).output().map_err(|error| format!("cargo tree: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let is_allowed = |licences: &str| {
+        let alternatives = licences.split(" OR ").flat_map(|part| part.split('/'));
+        alternatives
+            .map(|part| part.trim_matches(['(', ')', ' ']))
+            .any(|part| part.split(" AND ").all(|one| ALLOWED.contains(&one.trim_matches(['(', ')', ' ']))))
+    };
+    let mut refused: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.contains("xtask"))
+        .filter(|line| line.split_once('\t').is_none_or(|(licences, _)| !is_allowed(licences)))
+        .collect();
+    refused.dedup();
+    match refused.as_slice() {
+        [] if output.status.success() && !text.is_empty() => Ok(()),
+        refused => Err(format!("dependencies without an allowed licence: {}", refused.join("; "))),
+    }
+}
