@@ -77,6 +77,12 @@ pub fn run() -> Result<(), String> {
     if kernels.is_empty() {
         return Err("no stamped function found in the assembly".into());
     }
+    // A room that a feature left out would pass unchecked.
+    for room in ["decode::", SEARCHES, "encode::grouped::", "measure::", "cast::"] {
+        if !kernels.keys().any(|kernel| kernel.starts_with(room)) {
+            return Err(format!("no kernel of {room} is in the assembly"));
+        }
+    }
     let mut offenders = Vec::new();
     println!("{:<60} {:>9} {:>9}", "kernel", "v3, ymm", "v4, zmm");
     for (kernel, levels) in &kernels {
@@ -113,6 +119,7 @@ fn compile() -> Result<PathBuf, String> {
     let mut emit = OsString::from("--emit=asm=");
     emit.push(&assembly);
     let mut compiler = rustc("anamnesis_kernels", "rlib", &root.join("crates/kernels/src/lib.rs"));
+    compiler.args(["--cfg", "feature=\"encode\"", "--cfg", "feature=\"levels\""]);
     call(compiler.current_dir(&directory).arg(emit))?;
     Ok(assembly)
 }

@@ -21,7 +21,7 @@ pub struct BlockKernels {
     pub elements: usize,
     /// Bytes of a block.
     pub bytes: usize,
-    /// [`decode_blocks`](crate::ggml::decode_blocks).
+    /// [`decode_blocks`].
     pub decode: Decode,
     /// `encode_rows`; `None` for types that ggml uses only for activations, and without the feature `encode`.
     pub encode: Option<Encode>,

@@ -8,7 +8,7 @@ use crate::base::level::Level;
 use crate::base::packing::{AwqNibbles, HighNibbles};
 use crate::decode::{Arithmetic, ggml};
 
-/// [`scaled`](crate::scaled).
+/// [`scaled`](fn@crate::scaled).
 #[must_use = "output past the returned count keeps its old contents"]
 pub fn scaled(level: Level, float: Float8, to: Rounded, codes: &[u8], scale: f32, out: &mut [u8]) -> usize {
     with_float8!(float, F => with_rounded!(to, O => crate::scaled::<F, O>(level, codes, scale, out)))

@@ -5,18 +5,18 @@
 //!
 //! | file | types | follows in ggml |
 //! |---|---|---|
-//! | [`legacy`] | Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0 | `quantize_row_*_ref`; with importance `quantize_row_*_impl` |
-//! | [`k_with_min`] | Q2_K, Q4_K, Q5_K | `quantize_row_q*_K_ref`, `quantize_row_q*_K_impl` |
-//! | [`k_signed`] | Q3_K, Q6_K | `quantize_row_q*_K_ref`, `quantize_row_q*_K_impl` |
-//! | [`ternary`] | TQ1_0, TQ2_0 | `quantize_row_tq*_0_ref` |
-//! | [`iq4`] | IQ4_NL, IQ4_XS | `quantize_row_iq4_nl_impl` |
-//! | [`floats`] | MXFP4, NVFP4 | `quantize_row_mxfp4_ref`, `quantize_row_nvfp4_ref` |
-//! | [`iq2_iq3`] | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | `quantize_row_iq2_*_impl`, `quantize_row_iq3_*_impl` |
-//! | [`iq1`] | IQ1_S, IQ1_M | `quantize_row_iq1_s_impl`, `quantize_row_iq1_m_impl` |
+//! | `legacy` | Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0, Q2_0 | `quantize_row_*_ref`; with importance `quantize_row_*_impl` |
+//! | `k_with_min` | Q2_K, Q4_K, Q5_K | `quantize_row_q*_K_ref`, `quantize_row_q*_K_impl` |
+//! | `k_signed` | Q3_K, Q6_K | `quantize_row_q*_K_ref`, `quantize_row_q*_K_impl` |
+//! | `ternary` | TQ1_0, TQ2_0 | `quantize_row_tq*_0_ref` |
+//! | `iq4` | IQ4_NL, IQ4_XS | `quantize_row_iq4_nl_impl` |
+//! | `floats` | MXFP4, NVFP4 | `quantize_row_mxfp4_ref`, `quantize_row_nvfp4_ref` |
+//! | `iq2_iq3` | IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S | `quantize_row_iq2_*_impl`, `quantize_row_iq3_*_impl` |
+//! | `iq1` | IQ1_S, IQ1_M | `quantize_row_iq1_s_impl`, `quantize_row_iq1_m_impl` |
 //!
-//! [`search`] has `make_qx_quants`, `make_qkx2_quants`, `make_qkx3_quants` and `make_qp_quants`, [`q3_quants`]
-//! `make_q3_quants`, [`partition`] the search of IQ1, [`grid`], [`neighbours`] and [`grid_fit`] the grid points of the
-//! IQ types, [`lanes`] the shared arithmetic.
+//! `search` has `make_qx_quants`, `make_qkx2_quants`, `make_qkx3_quants` and `make_qp_quants`, `q3_quants`
+//! `make_q3_quants`, `partition` the search of IQ1, `grid`, `neighbours` and `grid_fit` the grid points of the
+//! IQ types, `lanes` the shared arithmetic.
 
 #![allow(clippy::needless_range_loop, reason = "lanes of several arrays go through the same operations")]
 
