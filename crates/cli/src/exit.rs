@@ -7,7 +7,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Fault, Request, ScanVerdict};
 
 use crate::args::STREAM;
-use crate::{remote, suggest};
+use crate::{network_errors, suggest};
 
 /// Exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,9 +179,9 @@ impl From<AnamnesisError> for Failure {
             error @ AnamnesisError::Undecided { .. } => {
                 Self::Refused { error, advice: Some(GPTQ_FORMAT_ADVICE.to_owned()) }
             }
-            error if remote::is_cancelled(&error) => Self::Interrupted { kept: None },
+            error if network_errors::is_cancelled(&error) => Self::Interrupted { kept: None },
             error => {
-                let advice = remote::advice(&error);
+                let advice = network_errors::advice(&error);
                 Self::Refused { error, advice }
             }
         }

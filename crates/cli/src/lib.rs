@@ -9,6 +9,7 @@ mod commands;
 mod cpu;
 mod exit;
 mod interrupt;
+mod network_errors;
 mod remote;
 mod suggest;
 mod ui;

@@ -1,13 +1,11 @@
 //! Models at addresses: mounts them before a command runs, so that it reads them like files.
 
-use anamnesis::AnamnesisError;
-
 use crate::args::Command;
 use crate::exit::Failure;
 use crate::ui::Printer;
 
 #[cfg(feature = "remote")]
-pub(crate) use network::{advice, is_cancelled, is_network, mount};
+pub(crate) use network::mount;
 
 /// Refuses to write to an address, which would be taken for a folder of that name.
 pub(crate) fn refuse_output(command: &Command) -> Result<(), Failure> {
@@ -22,10 +20,10 @@ pub(crate) fn refuse_output(command: &Command) -> Result<(), Failure> {
 mod network {
     use std::time::Duration;
 
-    use anamnesis::{Checkpoint, ParseLimits};
+    use anamnesis::{AnamnesisError, Checkpoint, ParseLimits};
     use anamnesis_remote::{Remote, RemoteError, RemoteFault, RemoteMount, RemoteOptions};
 
-    use super::{AnamnesisError, Command, Failure, Printer};
+    use super::{Command, Failure, Printer};
     use crate::interrupt;
 
     /// The addresses of a command. They can be read as long as this exists.
@@ -64,7 +62,7 @@ mod network {
                     // It is found in the local cache from now on.
                     continue;
                 }
-                printer.detail(format_args!("{} is read over the network", crate::commands::shown(mount.path())));
+                printer.detail(format_args!("{} is read over the network", crate::ui::shown(mount.path())));
                 *path = mount.path().to_path_buf();
                 mounts.push(mount);
             }
@@ -93,37 +91,12 @@ mod network {
             _ => error.into(),
         }
     }
-
-    /// Advice on an error of the network; `None` if it is another one, or nothing can be done.
-    pub(crate) fn advice(error: &AnamnesisError) -> Option<String> {
-        let advice = match RemoteError::behind(error)?.fault() {
-            RemoteFault::Gated => "ask for access on the page of the model, then hf auth login, or set HF_TOKEN",
-            RemoteFault::Unauthorized => "hf auth login, or set HF_TOKEN",
-            RemoteFault::RateLimit => "wait, or lower --network-concurrency; a token (HF_TOKEN) allows more",
-            RemoteFault::NoRanges | RemoteFault::Encoded => "download the file and name it",
-            RemoteFault::WebPage => "name the address of the file itself, not that of a page about it",
-            RemoteFault::Changed => "run the command again",
-            RemoteFault::Timeout => "--timeout waits longer",
-            _ => return None,
-        };
-        Some(advice.to_owned())
-    }
-
-    /// Whether the network is at fault.
-    pub(crate) fn is_network(error: &AnamnesisError) -> bool {
-        RemoteError::behind(error).is_some()
-    }
-
-    /// Whether the network was stopped by a signal.
-    pub(crate) fn is_cancelled(error: &AnamnesisError) -> bool {
-        RemoteError::behind(error).is_some_and(|error| error.fault() == RemoteFault::Cancelled)
-    }
 }
 
 /// Without the network, addresses are refused by name.
 #[cfg(not(feature = "remote"))]
 mod without {
-    use super::{AnamnesisError, Command, Failure, Printer};
+    use super::{Command, Failure, Printer};
 
     /// No addresses.
     #[derive(Default)]
@@ -143,19 +116,7 @@ mod without {
             false => Ok(Mounts),
         }
     }
-
-    pub(crate) fn advice(_: &AnamnesisError) -> Option<String> {
-        None
-    }
-
-    pub(crate) fn is_network(_: &AnamnesisError) -> bool {
-        false
-    }
-
-    pub(crate) fn is_cancelled(_: &AnamnesisError) -> bool {
-        false
-    }
 }
 
 #[cfg(not(feature = "remote"))]
-pub(crate) use without::{advice, is_cancelled, is_network, mount};
+pub(crate) use without::mount;

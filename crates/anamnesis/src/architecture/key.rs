@@ -5,6 +5,7 @@ pub(crate) use super::key_names::{
     ALL_EXPERT_KEYS, CONTEXT_KEYS, EPSILON_KEYS, EXPERT_KEYS, FFN_KEYS, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS,
     LAYER_KEYS,
 };
+use super::sentence_transformers::POOLING_KEY;
 use super::size::Size;
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, Result, quoted};
@@ -201,9 +202,6 @@ pub(crate) const POOLING: &[Key] = &[
     count_fn("pooling_type", |config| pooling(config, POOLING_KEY, &["mean", "cls", "lasttoken"])),
     count_fn("classifier.pooling_type", |config| pooling(config, "classifier_pooling", &["mean", "cls"])),
 ];
-
-/// The key that the pooling mode of `modules.json` is read as.
-pub(crate) const POOLING_KEY: &str = "sentence_transformers_pooling";
 
 /// The number of a pooling mode.
 fn pooling(config: &Config, key: &str, known: &[&str]) -> Result<Option<u64>> {

@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value};
 
-use super::key::POOLING_KEY;
 use super::sidecars::SidecarFiles;
 use crate::error::{AnamnesisError, Result};
 use crate::json;
+
+/// The key that the pooling mode of `modules.json` is read as.
+pub(crate) const POOLING_KEY: &str = "sentence_transformers_pooling";
 
 /// The modes of pooling, and the older keys that select them.
 const MODES: [(&str, &str); 3] =

@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use crate::args::{Cli, Command};
 use crate::exit::Failure;
 use crate::remote;
-use crate::ui::{Printer, json::strings};
+use crate::ui::{Printer, json::strings, shown};
 
 /// Runs a command. `named` is the CPU level of conversions; by default the best available.
 pub(crate) fn run(cli: &mut Cli, named: Option<CpuLevel>, printer: &Printer) -> Result<(), Failure> {
@@ -129,14 +129,6 @@ fn counts(path: &Path, checkpoint: &Checkpoint, info: &InspectInfo) -> Value {
         "passthrough_dtypes": strings(&info.passthrough_dtypes),
         "bytes": info.current_size,
     })
-}
-
-/// Maximum characters of a path.
-const MAX_PATH_CHARS: usize = 4096;
-
-/// A path, escaped for a terminal.
-pub(crate) fn shown(path: &Path) -> String {
-    printable(&path.to_string_lossy(), MAX_PATH_CHARS)
 }
 
 fn comma_list<T: ToString>(items: &[T]) -> String {

@@ -13,7 +13,7 @@ use super::{counted, remedy, shown};
 use crate::args::{InputArgs, Limit};
 use crate::exit::Failure;
 use crate::interrupt;
-use crate::remote;
+use crate::network_errors;
 use crate::suggest::{closest_file, did_you_mean};
 use crate::ui::Printer;
 
@@ -100,7 +100,7 @@ fn advise_on_input(error: AnamnesisError, input: &InputArgs) -> Failure {
 /// Adds advice to the error of opening an input.
 pub(super) fn advise(error: AnamnesisError, path: &Path) -> Failure {
     let advice = match &error {
-        error if remote::is_network(error) => remote::advice(error),
+        error if network_errors::is_network(error) => network_errors::advice(error),
         AnamnesisError::Io(cause) => match (cause.kind(), path.exists()) {
             // Errors of a store contain advice already.
             (ErrorKind::NotFound, false) if Origin::of(path).is_store() => None,

@@ -3,6 +3,7 @@
 pub(crate) mod bars;
 pub(crate) mod json;
 pub(crate) mod number;
+mod path;
 mod printer;
 mod progress;
 pub(crate) mod shades;
@@ -11,6 +12,7 @@ pub(crate) mod style;
 mod table;
 pub(crate) mod width;
 
+pub(crate) use path::shown;
 pub(crate) use printer::Printer;
 pub(crate) use progress::ProgressBar;
 pub(crate) use size::size;

@@ -1,6 +1,7 @@
 //! The vocabulary of a model in Mistral's own format: `tekken.json`, or a SentencePiece model whose name ends in the version
 //! of its special tokens (`tokenizer.model.v3`).
 
+use super::mistral_version::{Version, community_template};
 use super::request::VocabularyRequest;
 use super::sentencepiece::{ModelSettings, pieces};
 use super::sources::PIECES;
@@ -38,24 +39,6 @@ pub(super) fn write(
         String::from_utf8(template).map_err(|_| AnamnesisError::parse(format!("{TEMPLATE} is not UTF-8")))?;
     metadata.text("tokenizer.chat_template", template);
     Ok(())
-}
-
-/// The version of a vocabulary, which its chat template follows from.
-pub(super) struct Version {
-    pub(super) name: Option<String>,
-    pub(super) is_tekken: bool,
-}
-
-/// The name by which llama.cpp knows the chat template of a version.
-pub(super) fn community_template(version: &Version) -> Option<&'static str> {
-    match (version.name.as_deref()?, version.is_tekken) {
-        ("v1", _) => Some("mistral-v1"),
-        ("v3", false) => Some("mistral-v3"),
-        ("v3", true) => Some("mistral-v3-tekken"),
-        ("v7", false) => Some("mistral-v7"),
-        ("v7", true) => Some("mistral-v7-tekken"),
-        _ => None,
-    }
 }
 
 /// Writes the vocabulary of the SentencePiece model of the latest version.

@@ -10,6 +10,7 @@ mod document;
 pub(crate) mod hostile;
 mod internlm;
 mod mistral;
+mod mistral_version;
 mod overrides;
 mod phi3;
 mod plamo;

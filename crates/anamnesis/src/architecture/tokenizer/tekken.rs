@@ -9,7 +9,7 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::added::bounded;
-use super::mistral::{Version, community_template};
+use super::mistral_version::{Version, community_template};
 use super::request::VocabularyRequest;
 use super::token_type::{CONTROL, NORMAL};
 use crate::architecture::metadata_builder::MetadataBuilder;
