@@ -5,12 +5,14 @@ use std::process::Command;
 use crate::cargo;
 
 /// The licences that a dependency may have; one of several alternatives is enough.
-const ALLOWED: [&str; 11] = [
+const ALLOWED: [&str; 12] = [
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
     "BSD-2-Clause",
     "BSD-3-Clause",
     "BSL-1.0",
+    // The certificates of webpki-roots, which are data.
+    "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
     "MIT-0",
@@ -20,7 +22,7 @@ const ALLOWED: [&str; 11] = [
 ];
 
 /// The crates that are published, in the order in which they are.
-const PUBLISHED: [&str; 3] = ["anamnesis-kernels", "anamnesis", "anamnesis-cli"];
+const PUBLISHED: [&str; 4] = ["anamnesis-kernels", "anamnesis", "anamnesis-remote", "anamnesis-cli"];
 
 /// The most bytes of a package, compressed.
 const MOST_BYTES: u64 = 10 << 20;
