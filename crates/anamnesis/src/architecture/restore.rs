@@ -81,8 +81,22 @@ fn layers_of(config: &Map<String, Value>) -> usize {
 }
 
 /// Names for flags, one per layer.
-fn kinds_by(flags: &[bool], one: &str, other: &str) -> Vec<Value> {
+pub(super) fn kinds_by(flags: &[bool], one: &str, other: &str) -> Vec<Value> {
     flags.iter().map(|is_one| Value::from(if *is_one { one } else { other })).collect()
+}
+
+/// Whether each layer has a tensor.
+pub(super) fn layers_with<'a>(file: &'a Gguf<'_>, tensor: &'a str) -> impl Iterator<Item = bool> + 'a {
+    let layers = file.count("block_count").unwrap_or(0);
+    (0..layers).map(move |layer| file.has(&format!("blk.{layer}.{tensor}")))
+}
+
+/// The first of the layers with a tensor, and the distance to the next; with only one, the number of layers.
+pub(super) fn offset_and_period(file: &Gguf<'_>, tensor: &str) -> Option<(u64, u64)> {
+    let mut layers = (0..).zip(layers_with(file, tensor)).filter_map(|(layer, has)| has.then_some(layer));
+    let first = layers.next()?;
+    let period = layers.next().map_or_else(|| file.count("block_count"), |next| Some(next - first));
+    Some((first, period?))
 }
 
 /// The layers for multi-token prediction, which `block_count` includes.

@@ -42,7 +42,7 @@ pub struct ConvertOptions {
     /// Whether a checkpoint converted to GGUF keeps its tensor names instead of getting those of llama.cpp.
     pub keep_names: bool,
     /// A model class of transformers whose names and keys a checkpoint converted to GGUF gets, whatever class its
-    /// configuration names: for fine-tuned models with a class of their own.
+    /// configuration names: for fine-tuned models with a class of their own. From GGUF, the class of the restored checkpoint.
     pub like: Option<String>,
     /// Whether a checkpoint converted to GGUF loses its layers for multi-token prediction.
     pub without_mtp: bool,
@@ -171,7 +171,7 @@ impl ConvertOptions {
         self
     }
 
-    /// Sets the model class that a checkpoint converted to GGUF is taken for.
+    /// Sets the model class that a checkpoint converted to GGUF, or restored from it, is taken for.
     #[must_use]
     pub fn with_like(mut self, class: impl Into<String>) -> Self {
         self.like = Some(class.into());

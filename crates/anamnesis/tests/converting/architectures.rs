@@ -146,12 +146,27 @@ fn other_architectures_are_restored_or_refused() {
         }
         restorable.push(case);
     }
-    for case in ["lfm2_moe", "llama4", "muse_glimmer"] {
+    for case in ["granite_hybrid_attn", "lfm2_moe", "llama4", "muse_glimmer"] {
         assert!(restorable.iter().any(|known| known == case), "{restorable:?}");
     }
     for case in ["bitnet", "chameleon"] {
         assert!(restorable.iter().all(|known| known != case), "{restorable:?}");
     }
+}
+
+#[test]
+fn a_file_of_another_class_is_restored_by_the_name_of_the_class() {
+    let file = open(fixture("one_way").join("youtu.expected.gguf"));
+    let plan = |like: Option<&str>| {
+        let options = like.into_iter().fold(ConvertOptions::new(), |options, class| options.with_like(class));
+        file.plan_convert_directory(ConvertTarget::Hf, &options, &DirectoryOptions::new()).map(drop)
+    };
+    // It has no experts, which other models of its architecture have.
+    assert_contains(&plan(None).unwrap_err().to_string(), &["deepseek2.expert_count"]);
+    assert_contains(&plan(Some("LlamaForCausalLM")).unwrap_err().to_string(), &["LlamaForCausalLM", "deepseek2"]);
+    plan(Some("YoutuForCausalLM")).unwrap();
+    let hybrid = fixture("one_way").join("granite_hybrid_attn.expected.gguf");
+    assert!(anamnesis::verify(hybrid).unwrap().is_sound());
 }
 
 #[test]

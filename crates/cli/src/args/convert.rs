@@ -294,7 +294,7 @@ pub(crate) struct ConvertArgs {
     /// From a model directory to GGUF: keep the tensor names, which llama.cpp does not load
     #[arg(long, help_heading = GGUF)]
     pub(crate) keep_names: bool,
-    /// From a model directory to GGUF: treat it as this model class, whatever config.json names
+    /// Between a model directory and GGUF: treat the model as one of this class, whatever config.json names
     #[arg(long, value_name = "CLASS", conflicts_with = "keep_names", help_heading = GGUF)]
     pub(crate) like: Option<String>,
     /// From a model directory to GGUF: leave out layers for multi-token prediction

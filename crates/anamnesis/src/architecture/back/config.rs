@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::architecture::gguf::{self, Gguf};
 use crate::architecture::key::{LAYER_KEYS, ValueSource};
-use crate::architecture::kind::{Architecture, Head};
+use crate::architecture::kind::{Architecture, Class, Head};
 use crate::error::Result;
 
 /// llama.cpp's default of `rope.freq_base`.
@@ -13,8 +13,12 @@ const ROPE_THETA: f64 = 10_000.0;
 /// The keys of most configurations, where several have the same meaning.
 const USUAL: [&str; 2] = ["num_hidden_layers", "intermediate_size"];
 
-/// The configuration of the model in a file.
-pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> Result<Map<String, Value>> {
+/// The configuration of the model in a file, of a given class or of that which the file is of.
+pub(super) fn restored(
+    architecture: &'static Architecture,
+    class: Option<&'static Class>,
+    file: &Gguf<'_>,
+) -> Result<Map<String, Value>> {
     let mut config = Map::new();
     for key in architecture.keys.iter().flat_map(|keys| keys.iter()) {
         let (names, value) = match &key.from {
@@ -74,12 +78,11 @@ pub(super) fn restored(architecture: &'static Architecture, file: &Gguf<'_>) -> 
     if let Some(scaling) = scaling(file) {
         set("rope_scaling", scaling);
     }
-    let class = match architecture.restore {
+    let own = match architecture.restore {
         Some(restore) => restore(file, &mut config)?,
         None => 0,
     };
-    let class = architecture.classes.get(class).or(architecture.classes.first());
-    if let Some(class) = class {
+    if let Some(class) = class.or(architecture.classes.get(own)).or(architecture.classes.first()) {
         config.insert("architectures".to_owned(), json!([class.name]));
         config.insert("model_type".to_owned(), json!(class.model_type));
     }

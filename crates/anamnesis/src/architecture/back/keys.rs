@@ -106,6 +106,8 @@ fn is_implied(key: &str, value: &MetadataValue, config: &Config) -> Result<bool>
             config.head_size().is_ok_and(|size| size == u64::from(*dimensions))
         }
         ("rope.scaling.type", MetadataValue::String(kind)) => kind == "none",
+        ("rope.scaling.factor", MetadataValue::F32(1.0)) => true,
+        ("rope.scaling.original_context_length", _) => config.rope().kind() == "default",
         _ => false,
     })
 }

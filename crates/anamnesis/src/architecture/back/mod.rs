@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::complete::{Found, Side, Tensors};
 use super::config::Config;
 use super::gguf::Gguf;
-use super::kind::Architecture;
+use super::kind::{Architecture, Class};
 use super::map::{EMBEDDING, Mapped, Named};
 use super::rule::BLOCKS;
 use crate::catalog::MetadataValue;
@@ -29,13 +29,68 @@ pub(crate) struct Restored {
     pub notes: Vec<String>,
 }
 
-/// Restores a model from the tensors of a file: all of them if it `is_whole`.
-pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) -> Result<Restored> {
+/// Restores a model from the tensors of a file, all of them if it `is_whole`, as one of the class `like`. Without it, where
+/// several architectures share their name in GGUF, it is of the first, unless the file has keys of another that it fits.
+pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool, like: Option<&str>) -> Result<Restored> {
     let architecture = architecture(gguf)?;
+    let unsupported = |why: String| AnamnesisError::unsupported_model(ModelPart::Architecture, architecture.name, why);
     if is_draft(gguf) {
-        let why = "it is a draft model, which has only the layers for multi-token prediction";
-        return Err(AnamnesisError::unsupported_model(ModelPart::Architecture, architecture.name, why));
+        return Err(unsupported(
+            "it is a draft model, which has only the layers for multi-token prediction".to_owned(),
+        ));
     }
+    if let Some(like) = like {
+        return restored_as(Class::of_gguf(architecture, like)?, gguf, tensors, is_whole);
+    }
+    let refusal = match restored_as((architecture, None), gguf, tensors, is_whole) {
+        Err(refusal) => refusal,
+        restored => return restored,
+    };
+    let fit = |other| Some((other, restored_as((other, None), gguf, tensors, is_whole).ok()?));
+    let (fitting, mut restored): (Vec<_>, Vec<_>) = keyed(architecture, gguf).filter_map(fit).unzip();
+    let classes: Vec<&str> = fitting.into_iter().flat_map(Architecture::classes).collect();
+    match (restored.pop(), classes.as_slice()) {
+        (None, _) => Err(refusal),
+        (Some(restored), [_]) => Ok(restored),
+        _ => Err(unsupported(format!("the class of its checkpoint has to be named: {}", classes.join(" or ")))),
+    }
+}
+
+/// The other architectures with the same name in GGUF.
+fn others(architecture: &'static Architecture) -> impl Iterator<Item = &'static Architecture> {
+    Architecture::all().filter(move |other| other.name == architecture.name && !std::ptr::eq(*other, architecture))
+}
+
+/// Those of them that write a key of the file, which the architecture does not. A file that only lacks something is damaged.
+fn keyed<'a>(
+    architecture: &'static Architecture,
+    gguf: &'a Gguf<'_>,
+) -> impl Iterator<Item = &'static Architecture> + 'a {
+    let prefix = format!("{}.", architecture.name);
+    let own = gguf.metadata.keys().filter_map(move |key| key.strip_prefix(&prefix).map(str::to_owned));
+    let further: Vec<String> = own.filter(|key| !architecture.has_key(key)).collect();
+    others(architecture).filter(move |other| further.iter().any(|key| other.has_key(key)))
+}
+
+/// An architecture, and its class if that is given.
+type Target = (&'static Architecture, Option<&'static Class>);
+
+impl Class {
+    /// A class of models that share the name of an architecture in GGUF.
+    fn of_gguf(architecture: &'static Architecture, name: &str) -> Result<Target> {
+        let named = || [architecture].into_iter().chain(others(architecture));
+        let classes = || named().flat_map(|own| own.classes.iter().map(move |class| (own, Some(class))));
+        classes().find(|(_, class)| class.is_some_and(|class| class.name == name)).ok_or_else(|| {
+            let known: Vec<&str> = named().flat_map(Architecture::classes).collect();
+            let why = format!("models of architecture {} have other classes: {}", architecture.name, known.join(", "));
+            AnamnesisError::unsupported_model(ModelPart::Class, name, why)
+        })
+    }
+}
+
+/// Restores a model as one of an architecture.
+fn restored_as(target: Target, gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) -> Result<Restored> {
+    let (architecture, _) = target;
     let unsupported = |why: String| {
         let why = format!("a file of this architecture does not hold {why}");
         AnamnesisError::unsupported_model(ModelPart::Architecture, architecture.name, why)
@@ -43,7 +98,7 @@ pub(crate) fn restore(gguf: &Gguf<'_>, tensors: &[Named<'_>], is_whole: bool) ->
     if architecture.restore.is_none() {
         return Err(unsupported(architecture.not_held.unwrap_or(WHOLE_CONFIGURATION).to_owned()));
     }
-    let (config, read) = match checked(architecture, gguf, tensors, is_whole) {
+    let (config, read) = match checked(target, gguf, tensors, is_whole) {
         // The tables alone do not give the configuration.
         Err(AnamnesisError::Parse { reason }) if architecture.is_plainly_restored() => {
             return Err(unsupported(format!("{WHOLE_CONFIGURATION}: {reason}")));
@@ -79,7 +134,14 @@ pub(crate) fn check(gguf: &Gguf<'_>, tensors: &[Named<'_>]) -> Result<()> {
         _ if is_draft(gguf) => Ok(()),
         Architecture { restore: None, .. } => Ok(()),
         architecture if architecture.is_plainly_restored() => check_layers(architecture, gguf, tensors, true).map(drop),
-        architecture => checked(architecture, gguf, tensors, true).map(drop),
+        architecture => match checked((architecture, None), gguf, tensors, true) {
+            Err(_)
+                if keyed(architecture, gguf).any(|other| restored_as((other, None), gguf, tensors, true).is_ok()) =>
+            {
+                Ok(())
+            }
+            checked => checked.map(drop),
+        },
     }
 }
 
@@ -107,7 +169,7 @@ fn check_layers<'a>(
 
 /// The restored configuration, without and with the defaults of its class.
 fn checked(
-    architecture: &'static Architecture,
+    (architecture, class): Target,
     gguf: &Gguf<'_>,
     tensors: &[Named<'_>],
     is_whole: bool,
@@ -115,7 +177,7 @@ fn checked(
     keys::check_types(architecture, gguf)?;
     // Before anything is allocated per layer.
     let found = check_layers(architecture, gguf, tensors, is_whole)?;
-    let config = config::restored(architecture, gguf)?;
+    let config = config::restored(architecture, class, gguf)?;
     let read = architecture.config(&config)?;
     architecture.check_complete(&found, &read)?;
     check_vocabulary(gguf)?;

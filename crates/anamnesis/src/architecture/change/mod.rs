@@ -353,11 +353,12 @@ impl Change {
             | Self::Softplus
             | Self::NormScale
             | Self::NormShift => Err(AnamnesisError::parse("tensors of projectors are not restored")),
-            // Dropped and added rows belong to no token. Multiplied weights stay: the restored configuration has factors of 1.
-            Self::MinusMean(_) | Self::OverColumnNorms(_) => Ok(tensor),
+            Self::MinusMean(_) => Err(AnamnesisError::parse("the mean of its values is not in the file")),
+            Self::OverColumnNorms(_) => Err(AnamnesisError::parse("the lengths of its columns are not in the file")),
             Self::Ternary(_) => Err(AnamnesisError::parse("its values before they became ternary are not in the file")),
             Self::TokenRows(_) => Err(AnamnesisError::parse("its other rows are not in the file")),
             Self::RepeatedFirstHead => Err(AnamnesisError::parse("the norms of its other heads are not in the file")),
+            // Dropped and added rows belong to no token. Multiplied weights stay: the restored configuration has factors of 1.
             Self::CutToVocabulary | Self::PaddedToVocabulary | Self::Times(_) | Self::TimesStateSpace => Ok(tensor),
         }
     }

@@ -104,6 +104,8 @@ pub(super) static SARVAM: Architecture = Architecture {
     read_tensors: &[read_in_layers(EXPERT_BIASES, Measure::Mean)],
     keys: &[COMMON, &[ROPE_OF_HEAD], V2_KEYS],
     nextn_layers: NextnLayers::Key("num_nextn_predict_layers"),
+    restore: None,
+    not_held: Some("the mean of the biases of the experts, which is subtracted"),
     ..PLAIN
 };
 

@@ -17,6 +17,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         ..PIECES_OR_BPE
     },
     head: Head::Never,
+    restore: None,
+    not_held: Some("vocab_size_per_layer_input: the embeddings for its layers are padded"),
     ..PLAIN
 };
 

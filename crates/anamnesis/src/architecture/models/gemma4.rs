@@ -2,14 +2,71 @@
 
 use crate::architecture::families::PLAIN;
 use crate::architecture::prelude::*;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 pub(super) static DECODER_MODEL: Architecture = Architecture {
     name: "gemma4",
     classes: &[class("Gemma4ForCausalLM", "gemma4_text"), class("Gemma4ForConditionalGeneration", "gemma4")],
     keys: &[COMMON, KEYS],
+    restore: Some(restored),
     ..GEMMA4
 };
+
+fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
+    restore::plain(file, config)?;
+    for key in
+        ["num_local_experts", "num_experts_per_tok", "expert_intermediate_size", "rope_theta", "rope_local_base_freq"]
+    {
+        config.remove(key);
+    }
+    for (key, name) in [
+        ("attention.key_length_swa", "head_dim"),
+        ("attention.key_length", "global_head_dim"),
+        ("expert_count", "num_experts"),
+        ("expert_used_count", "top_k_experts"),
+        ("expert_feed_forward_length", "moe_intermediate_size"),
+    ] {
+        if let Some(count) = file.count(key) {
+            set(config, name, count);
+        }
+    }
+    set(config, "enable_moe_block", file.count("expert_count").is_some());
+    let inner = file.count_or_list("feed_forward_length");
+    let inner = inner.as_ref().and_then(Value::as_array);
+    set(config, "use_double_wide_mlp", inner.is_some());
+    if let Some(inner) = inner.and_then(|inner| inner.first()) {
+        set(config, "intermediate_size", inner.clone());
+    }
+    let kinds = file.flags("attention.sliding_window_pattern").unwrap_or_default();
+    if let Some(Value::Array(heads)) = file.count_or_list("attention.head_count_kv") {
+        for (is_sliding, name) in [(true, "num_key_value_heads"), (false, "num_global_key_value_heads")] {
+            if let Some((_, heads)) = kinds.iter().zip(heads.iter()).find(|(kind, _)| **kind == is_sliding) {
+                set(config, name, heads.clone());
+            }
+        }
+    }
+    if let Some([rows, ..]) = file.shapes.get("per_layer_token_embd.weight") {
+        set(config, "vocab_size_per_layer_input", *rows);
+    }
+    if let Some(cap) = file.real("final_logit_softcapping") {
+        set(config, "final_logit_softcapping", cap);
+    }
+    let values = restore::layers_with(file, "attn_v.weight");
+    let mut keys_only =
+        restore::layers_with(file, "attn_k.weight").zip(values).filter(|(keys, values)| *keys && !*values);
+    set(config, "attention_k_eq_v", keys_only.next().is_some());
+    let factors = (file.values)("rope_freqs.weight")?.unwrap_or_default();
+    let rotated = factors.iter().filter(|factor| **factor == 1.0).count();
+    let part = if factors.is_empty() { 1.0 } else { rotated as f64 / factors.len() as f64 };
+    let full = json!({
+        "rope_type": "proportional",
+        "rope_theta": file.real("rope.freq_base"),
+        "partial_rotary_factor": part,
+    });
+    let sliding = json!({"rope_type": "default", "rope_theta": file.real("rope.freq_base_swa")});
+    set(config, "rope_parameters", json!({"full_attention": full, "sliding_attention": sliding}));
+    Ok(0)
+}
 
 pub(super) static ASSISTANT: Architecture = Architecture {
     name: "gemma4-assistant",

@@ -146,11 +146,11 @@ pub(super) static HYBRID: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, HYBRID_ATTENTION, STATE_SPACE, SPLIT_EXPERTS, SHARED_MLP, ONLY_MLP],
     keys: &[COMMON, NO_HEAD_SIZE, SCALED, SHARED_KEYS, HYBRID_KEYS],
     tokenizer: HYBRID_TOKENS,
+    restore: Some(restored_hybrid),
     ..LLAMA
 };
 
-const HYBRID_CLASSES: &[Class] =
-    &[class("GraniteMoeHybridForCausalLM", "granitemoehybrid"), class("BambaForCausalLM", "bamba")];
+const HYBRID_CLASSES: &[Class] = &[class("GraniteMoeHybridForCausalLM", "granitemoehybrid")];
 
 const HYBRID_TOKENS: TokenizerRules =
     TokenizerRules { pre: &[(PreTokenizer::Llama3, "dbrx")], fixed_padding: Some(8), ..PIECES_OR_BPE };
@@ -162,6 +162,18 @@ pub(super) static BAMBA_ONLY: Architecture = Architecture {
     rules: &[BAMBA, FFN_RULES, HYBRID_ATTENTION, STATE_SPACE],
     keys: &[COMMON, NO_HEAD_SIZE, SCALED, HYBRID_KEYS],
     tokenizer: TokenizerRules { fixed_padding: Some(8), ..PIECES_OR_BPE },
+    restore: Some(|file, config| {
+        restored_states(file, config);
+        if let Some(dimensions) = file.count("rope.dimension_count") {
+            set(config, "attn_rotary_emb", dimensions);
+        }
+        config.remove("layer_types");
+        let heads = file.count_or_list("attention.head_count_kv");
+        let heads = heads.as_ref().and_then(Value::as_array).into_iter().flatten().enumerate();
+        let layers: Vec<usize> = heads.filter(|(_, heads)| heads.as_u64() > Some(0)).map(|(layer, _)| layer).collect();
+        set(config, "attn_layer_indices", layers);
+        Ok(0)
+    }),
     ..LLAMA
 };
 
@@ -173,6 +185,7 @@ pub(super) static ATTENTION_MOE: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, SPLIT_EXPERTS, SHARED_MLP, ONLY_MLP],
     keys: &[COMMON, NO_HEAD_SIZE, SCALED, SHARED_KEYS, HYBRID_KEYS],
     tokenizer: TokenizerRules { pre: &[(PreTokenizer::Llama3, "dbrx")], ..PIECES_OR_BPE },
+    restore: Some(restored_hybrid),
     ..LLAMA
 };
 
@@ -183,8 +196,33 @@ pub(super) static ATTENTION_ONLY: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, SPLIT_EXPERTS, SHARED_MLP, ONLY_MLP],
     keys: &[COMMON, NO_HEAD_SIZE, SCALED, SHARED_KEYS, HYBRID_KEYS],
     tokenizer: TokenizerRules { pre: &[(PreTokenizer::Llama3, "dbrx")], ..PIECES_OR_BPE },
+    restore: Some(restored_hybrid),
     ..LLAMA
 };
+
+fn restored_hybrid(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
+    granite::restore_scales(file, config);
+    restored_states(file, config);
+    let has_states = file.has_in_layers(&["ssm_in.weight"]);
+    set(config, "position_embedding_type", if has_states { "nope" } else { "rope" });
+    if let Some(size) = file.count("expert_shared_feed_forward_length") {
+        set(config, "shared_intermediate_size", size);
+    }
+    Ok(0)
+}
+
+/// The kinds of the layers, and the sizes and biases of state-space layers.
+fn restored_states(file: &Gguf<'_>, config: &mut Map<String, Value>) {
+    restore::kinds_by_kv_heads(file, config, "layer_types", "attention", "mamba");
+    if let (Some(inner), Some(width @ 1..), Some(heads @ 1..)) =
+        (file.count("ssm.inner_size"), file.count("embedding_length"), file.count("ssm.time_step_rank"))
+    {
+        set(config, "mamba_expand", inner / width);
+        set(config, "mamba_d_head", inner / heads);
+    }
+    set(config, "mamba_conv_bias", file.has_in_layers(&["ssm_conv1d.bias"]));
+    set(config, "mamba_proj_bias", file.has_in_layers(&["ssm_in.bias", "ssm_out.bias"]));
+}
 
 fn has_routing(raw: &Map<String, Value>) -> bool {
     let count = raw.get("num_experts_per_tok").or_else(|| raw.get("num_experts_per_token"));

@@ -101,6 +101,18 @@ pub(super) static HY3: Architecture = Architecture {
     keys: &[COMMON, HY3_KEYS, NEXTN_KEYS],
     tokenizer: TokenizerRules { pre: &[(PreTokenizer::DeepSeek3, "hunyuan-dense")], ..BPE },
     nextn_layers: NextnLayers::Key("num_nextn_predict_layers"),
+    restore: Some(|file, config| {
+        restore::plain(file, config)?;
+        let is_sparse: Vec<bool> = restore::layers_with(file, "ffn_gate_inp.weight").collect();
+        set(config, "mlp_layer_types", restore::kinds_by(&is_sparse, "sparse", "dense"));
+        if let (Some(shared), Some(inner @ 1..)) =
+            (file.count("expert_shared_feed_forward_length"), file.count("expert_feed_forward_length"))
+        {
+            config.remove("shared_intermediate_size");
+            set(config, "num_shared_experts", shared / inner);
+        }
+        Ok(0)
+    }),
     ..PLAIN
 };
 

@@ -2,7 +2,7 @@
 
 use crate::architecture::families::PLAIN;
 use crate::architecture::prelude::*;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Jamba: state-space and attention layers, experts in every nth.
 pub(super) static JAMBA: Architecture = Architecture {
@@ -12,8 +12,36 @@ pub(super) static JAMBA: Architecture = Architecture {
     rules: &[JAMBA_TENSORS],
     keys: &[JAMBA_KEYS],
     tokenizer: TokenizerRules { pieces_in_json: true, no_space_prefix_in_json: true, ..PIECES_OR_BPE },
+    restore: Some(restored),
     ..PLAIN
 };
+
+fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
+    for (kind, tensor) in [("attn", "attn_q.weight"), ("expert", "ffn_gate_inp.weight")] {
+        if let Some((offset, period)) = restore::offset_and_period(file, tensor) {
+            set(config, &format!("{kind}_layer_offset"), offset);
+            set(config, &format!("{kind}_layer_period"), period);
+        }
+    }
+    if let Some(Value::Array(heads)) = file.count_or_list("attention.head_count_kv") {
+        set(config, "num_key_value_heads", heads.iter().filter_map(Value::as_u64).max().unwrap_or(0));
+    }
+    for (key, name) in [
+        ("ssm.conv_kernel", "mamba_d_conv"),
+        ("ssm.state_size", "mamba_d_state"),
+        ("ssm.time_step_rank", "mamba_dt_rank"),
+    ] {
+        if let Some(size) = file.count(key) {
+            set(config, name, size);
+        }
+    }
+    if let (Some(inner), Some(width @ 1..)) = (file.count("ssm.inner_size"), file.count("embedding_length")) {
+        set(config, "mamba_expand", inner / width);
+    }
+    set(config, "mamba_conv_bias", file.has_in_layers(&["ssm_conv1d.bias"]));
+    set(config, "mamba_proj_bias", file.has_in_layers(&["ssm_in.bias", "ssm_out.bias"]));
+    Ok(0)
+}
 
 fn is_jamba_attention(config: &Config, layer: u64) -> Result<bool> {
     let (offset, period) = (config.needed("attn_layer_offset")?, config.divisor("attn_layer_period")?);

@@ -9,6 +9,14 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION, FEED_FORWARD],
     keys: &[COMMON, VOCABULARY_AND_ROPE, KEYS],
     tokenizer: TokenizerRules { pre: &[(PreTokenizer::Gpt4o, "llama4")], ..BPE },
+    restore: Some(|file, config| {
+        restore::plain(file, config)?;
+        if config.remove("sliding_window").is_some_and(|window| window == 0) {
+            let layers = file.count("block_count").unwrap_or(0);
+            set(config, "layer_types", (0..layers).map(|_| "full_attention").collect::<Vec<_>>());
+        }
+        Ok(1)
+    }),
     ..LLAMA
 };
 

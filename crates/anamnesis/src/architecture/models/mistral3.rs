@@ -10,8 +10,26 @@ pub(super) static MISTRAL3: Architecture = Architecture {
     classes: &[class("Mistral3ForConditionalGeneration", "mistral3"), class("Ministral3ForCausalLM", "ministral3")],
     applies: |raw| !is_mistral4(raw),
     keys: &[COMMON, VOCABULARY_AND_ROPE, KEYS],
+    restore: Some(restored),
     ..LLAMA
 };
+
+/// Only Ministral 3 has the factors of its scaled positions in GGUF.
+fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
+    restore::plain(file, config)?;
+    let factors = [
+        ("attention.temperature_scale", &["llama_4_scaling_beta"][..]),
+        ("rope.scaling.yarn_log_multiplier", &["mscale", "mscale_all_dim"]),
+    ];
+    let mut class = 0;
+    for (key, names) in factors {
+        if let (Some(factor), Some(Value::Object(scaling))) = (file.real(key), config.get_mut("rope_scaling")) {
+            names.iter().for_each(|name| set(scaling, name, factor));
+            class = 1;
+        }
+    }
+    Ok(class)
+}
 
 /// Mistral 4 inside Mistral 3's multimodal class.
 pub(super) static MISTRAL4: Architecture = Architecture {

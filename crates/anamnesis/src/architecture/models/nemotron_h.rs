@@ -31,13 +31,46 @@ const BOTH: Architecture = Architecture {
         Rename::Prefix("model.layers.", "backbone.layers."),
         Rename::Prefix("model.embeddings.", "backbone.embeddings."),
         Rename::Prefix("model.norm_f.", "backbone.norm_f."),
-        Rename::Ending("e_score_correction_bias", "e_score_correction.bias"),
     ],
     dropped: &["mtp."],
     rules: &[TENSORS],
     tokenizer: TokenizerRules { fixed_padding: Some(8), ..BPE },
+    restore: Some(restored),
     ..PLAIN
 };
+
+fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
+    let kinds = [
+        ("ssm_in.weight", "linear_attention"),
+        ("attn_q.weight", "full_attention"),
+        ("ffn_gate_inp.weight", "moe"),
+        ("ffn_up.weight", "mlp"),
+    ];
+    let kind = |layer: u64| {
+        let is_kind = |(tensor, _): &&(&str, &str)| file.has(&format!("blk.{layer}.{tensor}"));
+        kinds.iter().find(is_kind).map_or("", |(_, kind)| *kind)
+    };
+    set(config, "layers_block_type", (0..file.count("block_count").unwrap_or(0)).map(kind).collect::<Vec<_>>());
+    // The list of the layers; only those without experts are of this size.
+    config.remove("intermediate_size");
+    let mut dense = file.shapes.iter().filter(|(name, _)| name.ends_with(".ffn_up.weight"));
+    if let Some((_, [inner, ..])) = dense.next() {
+        set(config, "intermediate_size", *inner);
+    }
+    if let Some(Value::Array(heads)) = file.count_or_list("attention.head_count_kv") {
+        set(config, "num_key_value_heads", heads.iter().filter_map(Value::as_u64).max().unwrap_or(0));
+    }
+    if let (Some(inner), Some(heads @ 1..)) = (file.count("ssm.inner_size"), file.count("ssm.time_step_rank")) {
+        set(config, "mamba_head_dim", inner / heads);
+    }
+    if let Some(size) = file.count("attention.key_length") {
+        set(config, "head_dim", size);
+    }
+    set(config, "mamba_proj_bias", file.has_in_layers(&["ssm_in.bias", "ssm_out.bias"]));
+    set(config, "use_conv_bias", file.has_in_layers(&["ssm_conv1d.bias"]));
+    config.remove("hidden_act");
+    Ok(0)
+}
 
 /// The kinds of layers.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,7 +185,7 @@ const TENSORS: &[Rule] = &[
     layer("mixer.up_proj.*", "ffn_up.*", &[FFN, HIDDEN]).when(DENSE),
     layer("mixer.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE),
     layer("mixer.gate.weight", "ffn_gate_inp.weight", &[EXPERTS, HIDDEN]).when(SPARSE),
-    layer("mixer.gate.e_score_correction.bias", "exp_probs_b.bias", &[EXPERTS]).when(SPARSE_OPTIONAL),
+    layer("mixer.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERTS]).when(SPARSE_OPTIONAL),
     layer("mixer.experts.{X}.down_proj.weight", "ffn_down_exps.weight", &[EXPERTS, HIDDEN, EXPERT_FFN]).when(SPARSE),
     layer("mixer.experts.{X}.up_proj.weight", "ffn_up_exps.weight", &[EXPERTS, EXPERT_FFN, HIDDEN]).when(SPARSE),
     layer("mixer.shared_experts.up_proj.*", "ffn_up_shexp.*", &[SHARED, HIDDEN]).when(SPARSE_OPTIONAL),

@@ -49,7 +49,7 @@ impl Checkpoint {
         let named = selected.named();
         let small = |name: &str| self.small_tensor(name);
         let gguf = described(&metadata, &named, &small, dtype);
-        let Restored { tensors, config, .. } = back::restore(&gguf, &named, selected.left_out == 0)?;
+        let Restored { tensors, config, .. } = back::restore(&gguf, &named, selected.left_out == 0, None)?;
         let values = tensors.iter().map(|mapped| {
             let values = values_of(mapped, &selected, input.catalog, dtype);
             let values = values.map_err(|error| error.in_tensor(&mapped.name))?;

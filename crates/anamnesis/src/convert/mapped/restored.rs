@@ -44,7 +44,7 @@ impl Checkpoint {
         let values = |name: &str| self.small_tensor(name);
         let gguf = described(&metadata, &named, &values, dtype);
         let Restored { tensors, mut config, generation, packed_experts, mut notes } =
-            back::restore(&gguf, &named, selected.left_out == 0)?;
+            back::restore(&gguf, &named, selected.left_out == 0, options.like.as_deref())?;
         let of_blocks = MappedBlocks { checkpoint: self, tensors: &selected.tensors };
         let types = Types::Decoded { dtype, cast_all: true, exact_blocks: false };
         let mut planner = Planner::new(input, &selected.tensors, types, None);

@@ -114,7 +114,7 @@ fn consolidated(path: &Path) -> PathBuf {
 fn refuse_inapplicable(args: &ConvertArgs, target: ConvertTarget) -> Result<(), Failure> {
     let gguf = [
         (args.keep_names, "--keep-names"),
-        (args.like.is_some(), "--like"),
+        (args.like.is_some() && target != ConvertTarget::Hf, "--like"),
         (args.no_mtp, "--no-mtp"),
         (args.mtp, "--mtp"),
         (args.vocab_only, "--vocab-only"),
