@@ -167,6 +167,8 @@ pub use inspect::{
 };
 #[cfg(feature = "convert")]
 pub use io::output::free_bytes;
+#[cfg(feature = "convert")]
+pub use io::AtomicFile;
 pub use io::{Existing, Mount, PositionedRead, Store, StoreEntry};
 pub use limits::ParseLimits;
 #[cfg(feature = "convert")]

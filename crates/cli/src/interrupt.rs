@@ -49,7 +49,10 @@ pub(crate) fn token() -> Result<CancelToken, AnamnesisError> {
     }
     let token = CancelToken::new();
     let request = Request { token: token.clone(), first: None };
-    system::listen(request).map_err(AnamnesisError::Io)?;
+    system::listen(request).map_err(|error| {
+        let text = format!("the thread for signals cannot be started: {error}");
+        AnamnesisError::Io(std::io::Error::new(error.kind(), text))
+    })?;
     Ok(TOKEN.get_or_init(|| token).clone())
 }
 

@@ -50,6 +50,8 @@ impl Components {
         let directory = match super::Origin::of(path) {
             super::Origin::Directory(_) | super::Origin::HubCache { .. } => resolve(path)?,
             super::Origin::Remote { .. } if existing_entry(path)?.is_folder() => path.to_path_buf(),
+            // A path that cannot be looked up is not taken for a file.
+            super::Origin::File(_) if entry(path)?.is_some_and(|entry| entry.is_folder()) => path.to_path_buf(),
             _ => return Ok(None),
         };
         if !is_file(&directory.join(MODEL_INDEX))? {

@@ -41,7 +41,7 @@ impl Components {
         for name in self.copied()? {
             let target = output.join(&name);
             if existing == Existing::Refuse
-                && target.exists()
+                && target.try_exists().map_err(|error| AnamnesisError::at_path(error, &target))?
                 && !has_same_content(&self.directory().join(&name), &target)?
             {
                 return refuse(ErrorKind::AlreadyExists, "exists with other content", &target);

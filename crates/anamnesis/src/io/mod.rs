@@ -2,6 +2,8 @@
 
 mod arranged;
 #[cfg(feature = "convert")]
+mod atomic;
+#[cfg(feature = "convert")]
 mod digest;
 mod existing;
 mod file;
@@ -24,6 +26,8 @@ pub(crate) mod transaction;
 mod write_at;
 
 pub(crate) use arranged::{ArrangedSource, Region};
+#[cfg(feature = "convert")]
+pub use atomic::AtomicFile;
 #[cfg(feature = "convert")]
 pub(crate) use digest::{DigestKind, sha256};
 pub use existing::Existing;

@@ -21,7 +21,7 @@ const OLD: &str = ".old";
 const LOCK_TRIES: usize = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// Commits files :transaction:x; the first is the one that loaders open.
+/// Commits files together; the first is the one that loaders open.
 pub(crate) fn commit_together(files: Vec<CompleteFile>) -> Result<()> {
     if files.len() < 2 {
         return files.into_iter().try_for_each(CompleteFile::publish);
@@ -121,15 +121,16 @@ impl FileTransaction {
     /// Completes the transaction: removes the files moved aside, also those of killed processes.
     pub(crate) fn commit(self) {
         for step in &self.steps {
-            match step {
+            let named = match step {
                 // A file that cannot be removed stays; the new ones are complete.
                 Step::Aside { from, to } => {
                     remove_with_retry(to);
-                    if self.lock.is_some() {
-                        remove_backups(from);
-                    }
+                    from
                 }
-                Step::Appeared(_) | Step::Moved { .. } => {}
+                Step::Appeared(to) | Step::Moved { to, .. } => to,
+            };
+            if self.lock.is_some() {
+                remove_backups(named);
             }
         }
     }
@@ -205,7 +206,9 @@ mod tests {
         let paths = ["1", "2", "3"].map(|name| directory.path().join(name));
         std::fs::write(&paths[0], "old 1").unwrap();
         std::fs::write(&paths[2], "old 3").unwrap();
+        // A killed process moved these away.
         std::fs::write(directory.path().join(".1.gone00.old"), "older").unwrap();
+        std::fs::write(directory.path().join(".2.gone00.old"), "older").unwrap();
         commit_together(paths.iter().map(|path| complete(path, "new", Existing::Replace)).collect()).unwrap();
         assert_eq!(contents(directory.path()), pairs(&[("1", "new"), ("2", "new"), ("3", "new")]));
     }

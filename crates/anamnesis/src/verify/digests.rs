@@ -9,6 +9,8 @@
 //! Snapshots are symbolic links to these files, so links are resolved first.
 
 use std::collections::BTreeSet;
+use std::fs::DirEntry;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::quoted;
@@ -20,16 +22,37 @@ const OLLAMA: &str = "sha256-";
 
 /// Digest mismatches of the files of a checkpoint and of all others in the same place.
 pub(super) fn problems(place: &Path, files: &[PathBuf]) -> Vec<String> {
-    let entries = std::fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut problems = Vec::new();
+    let entries: Vec<_> = match std::fs::read_dir(place).and_then(Iterator::collect) {
+        Ok(entries) => entries,
+        Err(error) => {
+            problems.extend(unreadable(place, &error));
+            Vec::new()
+        }
+    };
+    let entries = entries.iter().map(DirEntry::path);
     let all: BTreeSet<PathBuf> = entries.chain([place.to_path_buf()]).chain(files.iter().cloned()).collect();
     let mut seen = BTreeSet::new();
-    let named = all.iter().filter_map(|path| {
-        let blob = path.canonicalize().ok()?;
-        let (kind, digits) = named_digest(&blob)?;
-        (blob.is_file() && seen.insert(blob.clone())).then_some((path, blob, kind, digits))
-    });
-    let named: Vec<_> = named.collect();
-    named.into_iter().filter_map(|(path, blob, kind, digits)| check(path, &blob, kind, &digits)).collect()
+    for path in &all {
+        let blob = match path.canonicalize() {
+            Ok(blob) => blob,
+            Err(error) => {
+                problems.extend(unreadable(path, &error));
+                continue;
+            }
+        };
+        let Some((kind, digits)) = named_digest(&blob) else { continue };
+        if !blob.is_dir() && seen.insert(blob.clone()) {
+            problems.extend(check(path, &blob, kind, &digits));
+        }
+    }
+    problems
+}
+
+/// The problem of a file or folder that cannot be looked up; none if there is no such file or folder.
+fn unreadable(path: &Path, error: &std::io::Error) -> Option<String> {
+    let is_missing = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    (!is_missing).then(|| format!("{}: {error}", quoted(&path.to_string_lossy())))
 }
 
 fn check(path: &Path, blob: &Path, kind: DigestKind, digits: &str) -> Option<String> {

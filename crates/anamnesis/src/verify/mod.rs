@@ -9,7 +9,7 @@ use crate::checkpoint::{Checkpoint, is_in_store, resolve};
 use crate::container::OpenOptions;
 use crate::convert::unfinished_outputs;
 use crate::error::{Fault, Result};
-use crate::io::{PositionedRead, PositionedSource, existing_entry};
+use crate::io::{PositionedRead, PositionedSource, entry, existing_entry, is_mounted};
 use crate::limits::ParseLimits;
 
 /// The result of a verification.
@@ -57,7 +57,7 @@ pub fn verify_with_limits(path: impl AsRef<Path>, limits: &ParseLimits) -> Resul
         existing_entry(&resolve(path)?)?;
     }
     let mut report = VerifyReport::default();
-    if path.is_dir() {
+    if entry(path)?.is_some_and(|entry| entry.is_folder()) && !is_mounted(path) {
         report.problems.extend(unfinished_outputs(path)?);
     }
     let mut files = Vec::new();

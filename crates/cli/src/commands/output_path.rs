@@ -1,6 +1,7 @@
 //! The output path of a conversion.
 
 use std::ffi::OsString;
+use std::fs::Metadata;
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -104,7 +105,7 @@ pub(crate) fn check(output: &Path) -> Result<(), Failure> {
 
 /// The same for an output directory.
 pub(crate) fn check_directory(output: &Path) -> Result<(), Failure> {
-    if output.exists() && !output.is_dir() {
+    if metadata(output)?.is_some_and(|found| !found.is_dir()) {
         let text = format!("{}: is a file, the output of a checkpoint directory is a folder", output.display());
         return refuse(ErrorKind::NotADirectory, text, "choose another name with -o");
     }
@@ -113,11 +114,23 @@ pub(crate) fn check_directory(output: &Path) -> Result<(), Failure> {
 
 fn check_parent(output: &Path) -> Result<(), Failure> {
     match output.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && !folder.exists() => {
+        Some(folder) if !folder.as_os_str().is_empty() && metadata(folder)?.is_none() => {
             let text = format!("{}: there is no such folder", folder.display());
             refuse(ErrorKind::NotFound, text, "create it or choose another place with -o")
         }
         _ => Ok(()),
+    }
+}
+
+/// The metadata of a path; `None` if there is no such file or folder.
+fn metadata(path: &Path) -> Result<Option<Metadata>, Failure> {
+    match std::fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => {
+            let text = format!("{}: {error}", path.display());
+            Err(AnamnesisError::Io(Error::new(error.kind(), text)).into())
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use crate::checkpoint::{CLEAN_CONFIG, CONFIG, Tensor, safetensors, shards};
 use crate::folder::Folder;
 
-const NAME: &str = "Image-1-FP8";
+/// The name of the directory.
+pub const NAME: &str = "Image-1-FP8";
 const SCHEDULER: &str = r#"{"_class_name": "FlowMatchEulerDiscreteScheduler"}"#;
 const VAE_CONFIG: &str = r#"{"_class_name": "AutoencoderKL"}"#;
 
@@ -26,10 +27,15 @@ fn index() -> Value {
     })
 }
 
-/// A quantised transformer, a plain VAE, a scheduler and a tokenizer.
+/// A folder with the directory in it.
 fn folder() -> Folder {
     let folder = Folder::empty();
-    let root = folder.path(NAME);
+    write(&folder.path(NAME));
+    folder
+}
+
+/// Writes a quantised transformer, a plain VAE, a scheduler and a tokenizer.
+pub fn write(root: &Path) {
     let write = |name: &str, bytes: &[u8]| {
         let path = root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -45,7 +51,6 @@ fn folder() -> Folder {
     write("vae/config.json", VAE_CONFIG.as_bytes());
     write("scheduler/scheduler_config.json", SCHEDULER.as_bytes());
     write("tokenizer/vocab.json", b"{}");
-    folder
 }
 
 /// Every file below a directory with its bytes.

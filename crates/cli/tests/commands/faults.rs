@@ -1,98 +1,144 @@
-//! Fault injection: each system call of every command that writes fails once. The output must be the old or the new
-//! one, a failed run must report an error, and no file may be left that the process could have removed.
+//! Fault injection: each system call of every command that writes fails once, or from then on. The output must be the
+//! old or the new one, a failed run must name the cause, and no file may be left that the process could have removed.
+//! An interrupted call and one that transfers a part of the bytes are no failures: the output has the same bytes.
 //!
-//! A sample of the calls by default; all of them, with every error, with `AMN_FAULTS=all`.
+//! Up to [`SAMPLE`] calls of a kind by default, with one fault each; all of them, with every fault, with
+//! `AMN_FAULTS=all`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::Path;
 use std::process::Stdio;
 
 use nix::errno::Errno;
 
 use crate::checkpoint::{self, NAME, SMALL};
+use crate::components;
 use crate::folder::Folder;
-use crate::tracer::{self, Fault, Injection, Kind};
+use crate::states::{
+    ERRORS, PRINTED, Promise, State, assert_survives_kill, difference, is_temporary, restore, state, without_temporary,
+};
+use crate::tracer::{self, Fault, Injection, Kind, Traced};
 
-/// Calls per kind in a sample.
-const SAMPLE: usize = 3;
+/// Calls per kind and command that fail by default.
+const SAMPLE: usize = 12;
 
-/// The result of a run: every file in the folder by its path, except inputs and printed output.
-type State = BTreeMap<String, Vec<u8>>;
-
-const PRINTED: &str = "printed";
-const INPUTS: [&str; 4] = [NAME, "model.safetensors", "plain.safetensors", PRINTED];
-
-fn state(folder: &Folder) -> State {
-    fn walk(directory: &Path, prefix: &str, state: &mut State) {
-        for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()) {
-            let name = format!("{prefix}{}", entry.file_name().into_string().unwrap());
-            if INPUTS.contains(&name.as_str()) {
-                continue;
-            }
-            match entry.file_type().unwrap().is_dir() {
-                true => {
-                    state.insert(format!("{name}/"), Vec::new());
-                    walk(&entry.path(), &format!("{name}/"), state);
-                }
-                false => drop(state.insert(name, fs::read(entry.path()).unwrap())),
-            }
-        }
-    }
-    let mut found = State::new();
-    walk(folder.root(), "", &mut found);
-    found
-}
-
-/// Restores a state of the folder.
-fn restore(folder: &Folder, wanted: &State) {
-    let found = state(folder);
-    if found == *wanted {
-        return;
-    }
-    for name in found.keys() {
-        let path = folder.path(name.trim_end_matches('/'));
-        let _ = if name.ends_with('/') { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    }
-    for (name, bytes) in wanted {
-        match name.strip_suffix('/') {
-            Some(name) => fs::create_dir_all(folder.path(name)).unwrap(),
-            None => fs::write(folder.path(name), bytes).unwrap(),
-        }
-    }
-}
-
-/// The errors that a call may fail with.
+/// The faults of a kind of calls.
 fn faults(kind: Kind) -> Vec<Fault> {
-    let errors: &[Errno] = match kind {
-        Kind::Open => &[Errno::EMFILE, Errno::EACCES, Errno::EIO, Errno::ENOSPC],
-        Kind::Read => &[Errno::EIO, Errno::EINTR],
-        Kind::Write | Kind::Size => &[Errno::ENOSPC, Errno::EIO, Errno::EINTR],
-        Kind::Sync => &[Errno::EIO, Errno::ENOSPC],
-        Kind::Rename | Kind::Link | Kind::Make => &[Errno::EIO, Errno::ENOSPC, Errno::EACCES],
-        Kind::Remove => &[Errno::EIO, Errno::EACCES],
-        Kind::Look => &[Errno::EIO, Errno::EACCES],
-        Kind::List => &[Errno::EIO],
-        Kind::Lock => &[Errno::ENOLCK, Errno::EWOULDBLOCK],
-    };
-    let short = matches!(kind, Kind::Read | Kind::Write).then_some(Fault::Short);
-    errors.iter().map(|error| Fault::Error(*error)).chain(short).collect()
+    use Fault::{Error, Lasting, Short};
+    match kind {
+        Kind::Open => vec![Error(Errno::EMFILE), Error(Errno::EACCES), Error(Errno::EIO), Error(Errno::EINTR)],
+        Kind::Read => vec![Error(Errno::EIO), Error(Errno::EINTR), Short, Lasting(Errno::EIO)],
+        Kind::Write => {
+            vec![Error(Errno::ENOSPC), Error(Errno::EINTR), Short, Error(Errno::EIO), Lasting(Errno::ENOSPC)]
+        }
+        Kind::Size => vec![Error(Errno::ENOSPC), Error(Errno::EIO), Error(Errno::EINTR)],
+        Kind::Sync => vec![Error(Errno::EIO), Error(Errno::EINTR), Error(Errno::ENOSPC), Lasting(Errno::EIO)],
+        Kind::Rename | Kind::Link | Kind::Make => {
+            vec![Error(Errno::EIO), Error(Errno::ENOSPC), Error(Errno::EACCES), Lasting(Errno::EIO)]
+        }
+        Kind::Remove | Kind::Look => vec![Error(Errno::EIO), Error(Errno::EACCES)],
+        Kind::List => vec![Error(Errno::EIO)],
+        Kind::Lock => vec![Error(Errno::ENOLCK), Error(Errno::EWOULDBLOCK)],
+        Kind::Map => vec![Error(Errno::ENODEV), Error(Errno::ENOMEM)],
+        Kind::Memory => vec![Error(Errno::ENOMEM), Lasting(Errno::ENOMEM)],
+        Kind::Thread => vec![Error(Errno::EAGAIN), Lasting(Errno::EAGAIN)],
+    }
+}
+
+/// Whether a fault changes nothing: the call is repeated, or goes on with the rest.
+fn is_harmless(injection: Injection) -> bool {
+    // The standard library repeats the opening of a file, not of a directory.
+    injection.kind != Kind::Open && matches!(injection.fault, Fault::Short | Fault::Error(Errno::EINTR))
 }
 
 fn is_all() -> bool {
     std::env::var_os("AMN_FAULTS").is_some_and(|faults| faults == "all")
 }
 
-/// The guarantee of a command that fails.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Promise {
-    /// The old state or the new one.
-    AllOrNothing,
-    /// Or finished files, from which the same command resumes.
-    Resumes,
-    /// Standard output cannot be undone.
-    Stream,
+/// A command, its folder, and the state before and after it.
+struct Trial<'a> {
+    folder: &'a Folder,
+    line: &'a str,
+    promise: Promise,
+    old: State,
+    new: State,
+    printed: Vec<u8>,
+}
+
+impl Trial<'_> {
+    fn run(folder: &Folder, line: &str, injection: Option<Injection>) -> Option<Traced> {
+        let output = |name| File::create(folder.path(name)).unwrap();
+        let mut command = folder.command(line);
+        command.stdout(output(PRINTED)).stderr(output(ERRORS)).env("TMPDIR", folder.root());
+        tracer::run(command, injection)
+    }
+
+    /// Runs the command with a fault.
+    fn fails_well(&self, injection: Injection) {
+        let Self { folder, line, promise, old, new, printed } = self;
+        restore(folder, old);
+        let traced = Self::run(folder, line, Some(injection)).unwrap();
+        let what = format!("{line}: {injection:?}");
+        assert!(!traced.is_stuck, "{what} does not end");
+        let message = fs::read_to_string(folder.path(ERRORS)).unwrap();
+        let Some(code) = traced.code else {
+            // The standard library aborts if there is no memory for a small value.
+            let is_named = ["memory allocation of", "Cannot allocate memory"].iter().any(|text| message.contains(text));
+            assert!(injection.kind == Kind::Memory && is_named, "{what}: {:?} {message}", traced.signal);
+            return match promise {
+                Promise::Stream => assert!(state(folder) == *old, "{what}: {}", difference(&state(folder), old)),
+                promise => assert_survives_kill(folder, old, new, line, *promise, &what),
+            };
+        };
+        let found = state(folder);
+        if code == 0 {
+            assert!(found == *new, "{what}: exit 0, and {}", difference(&found, new));
+            let is_whole = fs::read(folder.path(PRINTED)).unwrap() == *printed;
+            assert!(*promise != Promise::Stream || is_whole, "{what}: exit 0, and a part printed");
+            return;
+        }
+        assert!(!is_harmless(injection), "{what}: exit {code}, {message}");
+        assert_eq!(code, 1, "{what}: {message}");
+        assert!(traced.is_on_stream || names_cause(&message, injection), "{what}: {message}");
+        // Removable files are removed.
+        let leftovers: Vec<_> = found.keys().filter(|name| is_temporary(name)).collect();
+        if injection.kind == Kind::Rename && matches!(injection.fault, Fault::Lasting(_)) && !leftovers.is_empty() {
+            // Files cannot be moved back: all are there, and the message says where.
+            for (name, bytes) in old.iter().filter(|(name, _)| !found.contains_key(*name)) {
+                let aside = leftovers.iter().find(|aside| found[**aside] == *bytes);
+                assert!(aside.is_some_and(|aside| message.contains(aside.as_str())), "{what}: {name}: {message}");
+            }
+            return;
+        }
+        assert!(injection.kind == Kind::Remove || leftovers.is_empty(), "{what}: {leftovers:?}");
+        let named = without_temporary(&found);
+        if found == *old || found == *new || injection.kind == Kind::Remove && (named == *new || named == *old) {
+            return;
+        }
+        assert!(*promise == Promise::Resumes, "{what}: exit {code}, and {}", difference(&found, old));
+        for (name, bytes) in old {
+            assert!(found.get(name) == Some(bytes), "{what}: exit {code}, and {name} is not as it was");
+        }
+        folder.amn(line).ok();
+        assert!(state(folder) == *new, "{what}: after another run, {}", difference(&state(folder), new));
+    }
+}
+
+/// Whether a message is one line that names the injected error.
+fn names_cause(message: &str, injection: Injection) -> bool {
+    // The summary is printed to standard error as well if the output is standard output.
+    let is_line = message.lines().filter(|line| line.starts_with("error: ")).count() == 1
+        && message.lines().last().is_some_and(|line| line.starts_with("error: "));
+    let (Fault::Error(error) | Fault::Lasting(error)) = injection.fault else { return is_line };
+    let text = std::io::Error::from(error).to_string();
+    let cause = text.split(" (os error").next().unwrap();
+    let is_named = match error {
+        Errno::EWOULDBLOCK if injection.kind == Kind::Lock => message.contains("another process"),
+        // The stack of a thread.
+        Errno::ENOMEM if message.contains("cannot be started") => true,
+        _ => message.contains(cause),
+    };
+    is_line && is_named
 }
 
 /// Runs a command with each of its calls failing, after `before`. Returns the number of runs.
@@ -100,91 +146,41 @@ fn fails_well(folder: &Folder, before: &[&str], line: &str, promise: Promise) ->
     restore(folder, &State::new());
     before.iter().for_each(|line| drop(folder.amn(line).ok()));
     let old = state(folder);
-    let run = |injection| {
-        let printed = File::create(folder.path(PRINTED)).unwrap();
-        let mut command = folder.command(line);
-        command.stdout(printed).stderr(Stdio::null()).env("TMPDIR", folder.root());
-        tracer::run(command, injection)
-    };
-    let Some(baseline) = run(None) else {
+    let Some(baseline) = Trial::run(folder, line, None) else {
         println!("skipped: this system does not let processes be traced");
         return 0;
     };
-    assert_eq!(baseline.code, Some(0), "{line}");
+    assert_eq!(baseline.code, Some(0), "{line}: {}", fs::read_to_string(folder.path(ERRORS)).unwrap());
     let new = state(folder);
     let printed = fs::read(folder.path(PRINTED)).unwrap();
     assert!(promise == Promise::Stream || new != old, "{line} changes nothing");
-    let mut runs = 0;
+    let trial = Trial { folder, line, promise, old, new, printed };
+    let (mut runs, mut failures) = (0, 0);
     for kind in Kind::ALL {
         let calls = baseline.calls.get(&kind).copied().unwrap_or(0);
         let faults = faults(kind);
-        for number in 0..calls {
-            let is_sampled = |sample: usize| number == sample * calls / SAMPLE + (calls / SAMPLE) / 2;
-            if !is_all() && !(0..SAMPLE).any(is_sampled) {
-                continue;
-            }
-            let faults = if is_all() { faults.clone() } else { vec![faults[number % faults.len()]] };
+        let numbers: Vec<_> = match is_all() {
+            true => (0..calls).collect(),
+            false => (0..calls.min(SAMPLE)).map(|sample| sample * calls / calls.min(SAMPLE)).collect(),
+        };
+        for (sample, number) in numbers.into_iter().enumerate() {
+            let faults = if is_all() { faults.clone() } else { vec![faults[sample % faults.len()]] };
             for fault in faults {
-                restore(folder, &old);
                 let injection = Injection { kind, number, fault };
-                let traced = run(Some(injection)).unwrap();
+                // The failures are listed together: each panic has printed its message.
+                failures += usize::from(std::panic::catch_unwind(|| trial.fails_well(injection)).is_err());
                 runs += 1;
-                let what = format!("{line}: {injection:?}");
-                assert!(!traced.is_stuck, "{what} does not end");
-                let code = traced.code.unwrap_or_else(|| panic!("{what}: killed"));
-                let found = state(folder);
-                let is_whole = |printed: &[u8]| fs::read(folder.path(PRINTED)).unwrap() == printed;
-                if code == 0 {
-                    assert!(found == new, "{what}: exit 0, and {}", difference(&found, &new));
-                    assert!(promise != Promise::Stream || is_whole(&printed), "{what}: exit 0, and a part printed");
-                    continue;
-                }
-                // Removable files are removed.
-                let leftovers = found.keys().filter(|name| name.ends_with(".partial") || name.ends_with(".old"));
-                assert!(
-                    kind == Kind::Remove || leftovers.clone().count() == 0,
-                    "{what}: {:?}",
-                    leftovers.collect::<Vec<_>>()
-                );
-                if found == old || found == new {
-                    continue;
-                }
-                let without = |state: &State| -> State {
-                    let is_kept = |name: &String| !name.ends_with(".partial") && !name.ends_with(".old");
-                    state.clone().into_iter().filter(|(name, _)| is_kept(name)).collect()
-                };
-                if kind == Kind::Remove && (without(&found) == new || without(&found) == old) {
-                    continue;
-                }
-                assert!(promise == Promise::Resumes, "{what}: exit {code}, and {}", difference(&found, &old));
-                for (name, bytes) in &old {
-                    assert!(found.get(name) == Some(bytes), "{what}: exit {code}, and {name} is not as it was");
-                }
-                folder.amn(line).ok();
-                assert!(state(folder) == new, "{what}: after another run, {}", difference(&state(folder), &new));
             }
         }
     }
+    assert_eq!(failures, 0, "{line}: failures in {runs} runs");
     runs
 }
 
-/// The difference of two states, without their bytes.
-fn difference(found: &State, wanted: &State) -> String {
-    let mut differences: Vec<_> =
-        found.keys().filter(|name| !wanted.contains_key(*name)).map(|name| format!("{name} is there")).collect();
-    for (name, bytes) in wanted {
-        match found.get(name) {
-            None => differences.push(format!("{name} is missing")),
-            Some(other) if other != bytes => differences.push(format!("{name} differs")),
-            Some(_) => {}
-        }
-    }
-    differences.join(", ")
-}
-
-/// A checkpoint directory, a quantised file and a plain one.
-fn folder() -> Folder {
+/// A checkpoint directory, a directory of several models, a quantised file and a plain one.
+pub fn folder() -> Folder {
     let folder = checkpoint::folder();
+    components::write(&folder.path(components::NAME));
     let tensors = checkpoint::shards().concat();
     fs::write(folder.path("model.safetensors"), checkpoint::safetensors(&tensors)).unwrap();
     let matrix = |name: &str, value: f32| checkpoint::Tensor::f32(name, [64, 64], value);
@@ -193,64 +189,117 @@ fn folder() -> Folder {
     folder
 }
 
-fn all_fail_well(cases: &[(&[&str], &str, Promise)]) {
+/// A command after others, and its promise.
+pub type Case = (Vec<String>, String, Promise);
+
+fn case(before: &[&str], line: &str, promise: Promise) -> Case {
+    (before.iter().map(|line| (*line).to_owned()).collect(), format!("{line} --threads 2"), promise)
+}
+
+/// The commands that write one file.
+pub fn files() -> Vec<Case> {
+    use Promise::AllOrNothing;
+    vec![
+        case(&[], "remember model.safetensors -o out.safetensors", AllOrNothing),
+        case(
+            &["remember model.safetensors --to f32 -o out.safetensors"],
+            "remember model.safetensors -o out.safetensors --force",
+            AllOrNothing,
+        ),
+        case(&[], "convert plain.safetensors --to npz -o out.npz", AllOrNothing),
+        case(
+            &["convert plain.safetensors --to gguf -o out.gguf"],
+            "forget plain.safetensors --to q8_0 -o out.gguf --force",
+            AllOrNothing,
+        ),
+        case(&[], "forget plain.safetensors --to nf4 -o out.safetensors", AllOrNothing),
+    ]
+}
+
+/// The commands that write small files.
+pub fn small_files() -> Vec<Case> {
+    use Promise::AllOrNothing;
+    let show = "show plain.safetensors a.weight[:4] -o";
+    vec![
+        case(&[], &format!("{show} out.npy"), AllOrNothing),
+        case(&[&format!("{show} out.csv")], "show plain.safetensors b.weight -o out.csv --force", AllOrNothing),
+        case(&[], &format!("{show} out.png"), AllOrNothing),
+        case(&[], "report plain.safetensors -o out.html", AllOrNothing),
+    ]
+}
+
+/// The commands that write a set of GGUF files.
+pub fn splits() -> Vec<Case> {
+    use Promise::AllOrNothing;
+    let split = "convert plain.safetensors --to gguf --split-max-tensors 1 -o out.gguf";
+    vec![
+        case(&[], split, AllOrNothing),
+        case(&[split], "forget plain.safetensors --to q8_0 --split-max-tensors 1 -o out.gguf --force", AllOrNothing),
+    ]
+}
+
+/// The commands that write a checkpoint directory.
+pub fn directories() -> Vec<Case> {
+    use Promise::Resumes;
+    let new = format!("remember {NAME} {SMALL} -o out");
+    let forget = format!("forget {NAME} --to nf4 {SMALL} -o out");
+    let old = format!("remember {NAME} --to f32 --shard-size 4KB -o out");
+    vec![
+        case(&[], &new, Resumes),
+        case(&[&format!("{new} --part 1/2")], &new, Resumes),
+        case(&[], &forget, Resumes),
+        case(&[&old], &format!("{new} --force"), Resumes),
+    ]
+}
+
+/// The commands that write a directory of several models.
+pub fn pipelines() -> Vec<Case> {
+    vec![case(&[], &format!("remember {} -o out", components::NAME), Promise::Resumes)]
+}
+
+fn all_fail_well(cases: &[Case]) {
     let folder = folder();
     let mut runs = 0;
     for (before, line, promise) in cases {
-        runs += fails_well(&folder, before, &format!("{line} --threads 2"), *promise);
+        let before: Vec<_> = before.iter().map(String::as_str).collect();
+        runs += fails_well(&folder, &before, line, *promise);
     }
     println!("{runs} runs with a fault");
 }
 
 #[test]
 fn a_file_is_written_or_unchanged() {
-    use Promise::AllOrNothing;
-    all_fail_well(&[
-        (&[], "remember model.safetensors -o out.safetensors", AllOrNothing),
-        (
-            &["remember model.safetensors --to f32 -o out.safetensors"],
-            "remember model.safetensors -o out.safetensors --force",
-            AllOrNothing,
-        ),
-        (&[], "convert plain.safetensors --to npz -o out.npz", AllOrNothing),
-        (
-            &["convert plain.safetensors --to gguf -o out.gguf"],
-            "forget plain.safetensors --to q8_0 -o out.gguf --force",
-            AllOrNothing,
-        ),
-        (&[], "forget plain.safetensors --to nf4 -o out.safetensors", AllOrNothing),
-    ]);
+    all_fail_well(&files());
+}
+
+#[test]
+fn a_small_file_is_written_or_unchanged() {
+    all_fail_well(&small_files());
 }
 
 #[test]
 fn a_split_model_is_written_or_unchanged() {
-    use Promise::AllOrNothing;
-    let split = "convert plain.safetensors --to gguf --split-max-tensors 1 -o out.gguf";
-    all_fail_well(&[
-        (&[], split, AllOrNothing),
-        (&[split], "forget plain.safetensors --to q8_0 --split-max-tensors 1 -o out.gguf --force", AllOrNothing),
-    ]);
+    all_fail_well(&splits());
 }
 
 #[test]
 fn a_directory_is_written_unchanged_or_resumable() {
-    use Promise::Resumes;
-    let [new, forget, old, force] = [
-        format!("remember {NAME} {SMALL} -o out"),
-        format!("forget {NAME} --to nf4 {SMALL} -o out"),
-        format!("remember {NAME} --to f32 --shard-size 4KB -o out"),
-        format!("remember {NAME} {SMALL} -o out --force"),
-    ];
-    all_fail_well(&[(&[], &new, Resumes), (&[], &forget, Resumes), (&[&old], &force, Resumes)]);
+    all_fail_well(&directories());
+}
+
+#[test]
+fn a_directory_of_several_models_is_written_unchanged_or_resumable() {
+    all_fail_well(&pipelines());
 }
 
 #[test]
 fn a_stream_is_complete_or_reported_as_partial() {
     use Promise::Stream;
     all_fail_well(&[
-        (&[], "remember model.safetensors -o -", Stream),
-        (&[], "convert plain.safetensors --to npz -o -", Stream),
-        (&[], "forget plain.safetensors --to nf4 -o -", Stream),
+        case(&[], "remember model.safetensors -o -", Stream),
+        case(&[], "convert plain.safetensors --to npz -o -", Stream),
+        case(&[], "forget plain.safetensors --to nf4 -o -", Stream),
+        case(&[], "hash plain.safetensors", Stream),
     ]);
 }
 

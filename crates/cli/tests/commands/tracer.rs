@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::libc::user_regs_struct;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -17,6 +18,8 @@ use nix::unistd::Pid;
 
 /// Longer than any of these commands takes.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+const BRK: u64 = 12;
 
 /// Kinds of system calls, and their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,10 +36,15 @@ pub enum Kind {
     Look,
     List,
     Lock,
+    /// A file mapped into memory.
+    Map,
+    /// Memory from the system.
+    Memory,
+    Thread,
 }
 
 impl Kind {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Open,
         Self::Read,
         Self::Write,
@@ -49,10 +57,14 @@ impl Kind {
         Self::Look,
         Self::List,
         Self::Lock,
+        Self::Map,
+        Self::Memory,
+        Self::Thread,
     ];
 
-    fn of(number: u64) -> Option<Self> {
-        Some(match number {
+    fn of(registers: &user_regs_struct) -> Option<Self> {
+        const MAP_ANONYMOUS: u64 = 0x20;
+        Some(match registers.orig_rax {
             // open, creat, openat, openat2
             2 | 85 | 257 | 437 => Self::Open,
             // read, pread64, readv, preadv
@@ -77,6 +89,12 @@ impl Kind {
             217 => Self::List,
             // flock
             73 => Self::Lock,
+            // mmap
+            9 if registers.r10 & MAP_ANONYMOUS == 0 => Self::Map,
+            // mmap, brk, mremap
+            9 | BRK | 25 => Self::Memory,
+            // clone, clone3
+            56 | 435 => Self::Thread,
             _ => return None,
         })
     }
@@ -86,6 +104,10 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Error(Errno),
+    /// This call and all later ones of its kind, except those on standard streams.
+    Lasting(Errno),
+    /// The process is killed before the call.
+    Kill,
     /// Half of the bytes, at least one.
     Short,
 }
@@ -103,9 +125,12 @@ pub struct Injection {
 pub struct Traced {
     /// `None` if it was killed.
     pub code: Option<i32>,
+    pub signal: Option<Signal>,
     pub calls: BTreeMap<Kind, usize>,
     /// Whether it exceeded the time limit.
     pub is_stuck: bool,
+    /// Whether the failing call was on standard output or standard error.
+    pub is_on_stream: bool,
 }
 
 /// Runs a command; `None` if the system does not allow tracing.
@@ -133,8 +158,9 @@ pub fn run(mut command: Command, injection: Option<Injection>) -> Option<Traced>
         }
         is_stuck
     });
-    let mut tracer = Tracer { injection, calls: BTreeMap::new(), is_armed: false, results: HashMap::new() };
+    let mut tracer = Tracer { injection, calls: BTreeMap::new(), is_armed: false, results: HashMap::new(), is_on_stream: false };
     ptrace::syscall(main, None).unwrap();
+    let mut killed_by = None;
     let code = loop {
         let status = match waitpid(None, Some(flags)) {
             Ok(status) => status,
@@ -143,7 +169,10 @@ pub fn run(mut command: Command, injection: Option<Injection>) -> Option<Traced>
         };
         let (thread, signal) = match status {
             WaitStatus::Exited(pid, code) if pid == main => break Some(code),
-            WaitStatus::Signaled(pid, ..) if pid == main => break None,
+            WaitStatus::Signaled(pid, signal, _) if pid == main => {
+                killed_by = Some(signal);
+                break None;
+            }
             WaitStatus::PtraceSyscall(pid) => {
                 // The thread may have exited already.
                 let _ = tracer.call(pid);
@@ -161,30 +190,33 @@ pub fn run(mut command: Command, injection: Option<Injection>) -> Option<Traced>
     let is_stuck = watchdog.join().unwrap();
     // Reaped above.
     drop(child);
-    Some(Traced { code, calls: tracer.calls, is_stuck })
+    Some(Traced { code, signal: killed_by, calls: tracer.calls, is_stuck, is_on_stream: tracer.is_on_stream })
 }
 
 struct Tracer {
     injection: Option<Injection>,
     calls: BTreeMap<Kind, usize>,
     is_armed: bool,
-    /// The injected return values of calls in progress, by thread.
-    results: HashMap<Pid, i64>,
+    /// The registers before injected calls in progress, and the injected return values, by thread.
+    results: HashMap<Pid, (user_regs_struct, Option<i64>)>,
+    is_on_stream: bool,
 }
 
 impl Tracer {
     fn call(&mut self, thread: Pid) -> nix::Result<()> {
         const ENTRY: u8 = 1;
         if ptrace::syscall_info(thread)?.op != ENTRY {
-            if let Some(result) = self.results.remove(&thread) {
+            if let Some((before, result)) = self.results.remove(&thread) {
                 let mut registers = ptrace::getregs(thread)?;
-                registers.rax = result as u64;
+                // The kernel keeps the arguments in their registers, and so the caller expects them there.
+                (registers.rdi, registers.rdx, registers.r8) = (before.rdi, before.rdx, before.r8);
+                registers.rax = result.map_or(registers.rax, |result| result as u64);
                 ptrace::setregs(thread, registers)?;
             }
             return Ok(());
         }
         let mut registers = ptrace::getregs(thread)?;
-        let Some(kind) = Kind::of(registers.orig_rax) else { return Ok(()) };
+        let Some(kind) = Kind::of(&registers) else { return Ok(()) };
         if !self.is_armed {
             let path = match registers.orig_rax {
                 257 | 262 | 332 => registers.rsi,
@@ -200,13 +232,24 @@ impl Tracer {
         let count = self.calls.entry(kind).or_default();
         let number = *count;
         *count += 1;
-        let Some(injection) = self.injection.filter(|wanted| wanted.kind == kind && wanted.number == number) else {
+        let is_on_stream = matches!(kind, Kind::Read | Kind::Write | Kind::Sync) && registers.rdi <= 2;
+        let is_hit = |wanted: &Injection| match wanted.fault {
+            Fault::Lasting(_) => number >= wanted.number && !is_on_stream,
+            _ => number == wanted.number,
+        };
+        let Some(injection) = self.injection.filter(|wanted| wanted.kind == kind && is_hit(wanted)) else {
             return Ok(());
         };
+        self.is_on_stream |= is_on_stream;
+        let before = registers;
+        let mut result = None;
         match injection.fault {
-            Fault::Error(error) => {
+            Fault::Kill => return kill(thread, Signal::SIGKILL),
+            // It never fails: it returns the end of the heap, unchanged if there is no memory.
+            Fault::Error(_) | Fault::Lasting(_) if registers.orig_rax == BRK => registers.rdi = 0,
+            Fault::Error(error) | Fault::Lasting(error) => {
                 registers.orig_rax = u64::MAX;
-                self.results.insert(thread, -i64::from(error as i32));
+                result = Some(-i64::from(error as i32));
             }
             Fault::Short => match registers.orig_rax {
                 // The number of bytes is the third argument, or the fifth.
@@ -215,6 +258,7 @@ impl Tracer {
                 _ => {}
             },
         }
+        self.results.insert(thread, (before, result));
         ptrace::setregs(thread, registers)
     }
 }

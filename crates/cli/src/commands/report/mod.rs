@@ -15,7 +15,7 @@ use anamnesis::{
 use serde_json::json;
 
 use super::described::input_name;
-use super::{counted, forget, open, patterns, shown};
+use super::{counted, forget, open, patterns, shown, small_file};
 use crate::args::ReportArgs;
 use crate::exit::Failure;
 use crate::ui::{Printer, size};
@@ -57,7 +57,7 @@ pub(super) fn run(args: &ReportArgs, cpu: CpuLevel, printer: &Printer) -> Result
         notes,
     )?;
     let text = page.render();
-    write(&output, text.as_bytes(), args.force)?;
+    small_file::write(&output, args.force, |out| Ok(out.write_all(text.as_bytes()).map_err(AnamnesisError::Io)?))?;
     let tensors = counted(overview.contents.tensors.len(), "tensor");
     printer.text(format_args!("Wrote {} ({tensors}, {})", shown(&output), size(text.len() as u64)))?;
     printer.document(
@@ -187,25 +187,4 @@ fn refuse_existing(output: &Path, force: bool) -> Result<(), Failure> {
         return Err(Failure::Refused { error: AnamnesisError::Io(error), advice: Some(advice.to_owned()) });
     }
     Ok(())
-}
-
-/// Writes the page; it appears complete or not at all.
-fn write(output: &Path, text: &[u8], force: bool) -> Result<(), Failure> {
-    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let at = |error: Error| AnamnesisError::Io(Error::new(error.kind(), format!("{}: {error}", output.display())));
-    let mut file = new_file(folder).map_err(at)?;
-    file.write_all(text).and_then(|()| file.flush()).map_err(at)?;
-    let done = if force { file.persist(output) } else { file.persist_noclobber(output) };
-    done.map(drop).map_err(|error| at(error.error).into())
-}
-
-/// A temporary file with the permissions of an ordinary one.
-fn new_file(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
 }

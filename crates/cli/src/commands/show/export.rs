@@ -53,15 +53,14 @@ pub(super) fn write(selected: &mut Selected<'_>, path: &Path, kind: Kind, force:
 }
 
 fn fill(selected: &mut Selected<'_>, path: &Path, kind: Kind, out: &mut SmallFile) -> Result<(), Failure> {
-    let named = small_file::named(path);
     match kind {
         Kind::Npy => {
-            out.write_all(&npy_header(selected, path)?).map_err(&named)?;
-            rows(selected, |piece| out.write_all(piece.bytes).map_err(&named))
+            out.write_all(&npy_header(selected, path)?).map_err(AnamnesisError::Io)?;
+            rows(selected, |piece| out.write_all(piece.bytes).map_err(AnamnesisError::Io))
         }
         Kind::Safetensors => {
-            out.write_all(&safetensors_header(selected, path)?).map_err(&named)?;
-            rows(selected, |piece| out.write_all(piece.bytes).map_err(&named))
+            out.write_all(&safetensors_header(selected, path)?).map_err(AnamnesisError::Io)?;
+            rows(selected, |piece| out.write_all(piece.bytes).map_err(AnamnesisError::Io))
         }
         Kind::Csv => {
             let is_vector = selected.shape().len() < 2;
@@ -70,7 +69,7 @@ fn fill(selected: &mut Selected<'_>, path: &Path, kind: Kind, out: &mut SmallFil
                 let numbers = bytes.chunks(reading.each()).map(|bytes| csv(&reading.number(bytes)));
                 let line = numbers.collect::<Vec<_>>().join(between);
                 let end = if is_last { "\n" } else { between };
-                out.write_all(line.as_bytes()).and_then(|()| out.write_all(end.as_bytes())).map_err(&named)
+                out.write_all(line.as_bytes()).and_then(|()| out.write_all(end.as_bytes())).map_err(AnamnesisError::Io)
             })
         }
         Kind::Png => {
@@ -78,7 +77,7 @@ fn fill(selected: &mut Selected<'_>, path: &Path, kind: Kind, out: &mut SmallFil
             if grid.means.is_empty() {
                 return Err(Failure::Usage(format!("-o {}: there are no values to draw", shown(path))));
             }
-            Ok(png::write(&grid, out).map_err(named)?)
+            Ok(png::write(&grid, out).map_err(AnamnesisError::Io)?)
         }
     }
 }
