@@ -5,6 +5,7 @@
 
 mod asm;
 mod bench;
+mod faults;
 mod features;
 mod frameworks;
 mod ggml_types;
@@ -21,6 +22,7 @@ usage: cargo xtask TASK
                package, the assembly check
   fmt          format all files, including those that cargo fmt does not find
   asm          check that every kernel uses the vector instructions of its CPU level
+  faults       make every system call of every writing command fail, and kill each at random moments (--rounds N)
   features     compile the library with each of its features alone
   frameworks   build and test the crates for candle and burn
   publish      check packages, documentation and licences
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Some("fmt") => fmt(&[]),
         Some("asm") => asm::run(),
         Some("bench") => bench::run(),
+        Some("faults") => faults::run(),
         Some("features") => features::run(),
         Some("frameworks") => frameworks::run(),
         Some("ggml-types") => ggml_types::run(),

@@ -166,9 +166,9 @@ pub use inspect::{
     format_bytes,
 };
 #[cfg(feature = "convert")]
-pub use io::output::free_bytes;
-#[cfg(feature = "convert")]
 pub use io::AtomicFile;
+#[cfg(feature = "convert")]
+pub use io::output::free_bytes;
 pub use io::{Existing, Mount, PositionedRead, Store, StoreEntry};
 pub use limits::ParseLimits;
 #[cfg(feature = "convert")]

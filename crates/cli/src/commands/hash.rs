@@ -30,7 +30,8 @@ pub(super) fn run(args: &HashArgs, cpu: CpuLevel, printer: &Printer) -> Result<(
     match &args.output {
         None => printer.text(text.trim_end())?,
         Some(path) => {
-            let fill = |out: &mut SmallFile| Ok(out.write_all(text.as_bytes()).map_err(anamnesis::AnamnesisError::Io)?);
+            let fill =
+                |out: &mut SmallFile| Ok(out.write_all(text.as_bytes()).map_err(anamnesis::AnamnesisError::Io)?);
             let bytes = small_file::write(path, args.force, fill)?;
             printer.text(format_args!("{} ({})", super::shown(path), size(bytes)))?;
         }

@@ -8,6 +8,7 @@ mod bombs;
 mod browser;
 mod checkpoint;
 mod components;
+mod conditions;
 mod configuring;
 mod converting;
 mod demo;

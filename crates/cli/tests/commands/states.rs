@@ -15,8 +15,7 @@ pub type State = BTreeMap<String, Vec<u8>>;
 /// The standard output and the standard error of a run.
 pub const PRINTED: &str = "printed";
 pub const ERRORS: &str = "errors";
-const INPUTS: [&str; 7] =
-    [NAME, components::NAME, "model.safetensors", "plain.safetensors", "inputs", PRINTED, ERRORS];
+const INPUTS: [&str; 7] = [NAME, components::NAME, "model.safetensors", "plain.safetensors", "inputs", PRINTED, ERRORS];
 
 /// The state of a folder.
 pub fn state(folder: &Folder) -> State {

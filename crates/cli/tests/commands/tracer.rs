@@ -158,7 +158,8 @@ pub fn run(mut command: Command, injection: Option<Injection>) -> Option<Traced>
         }
         is_stuck
     });
-    let mut tracer = Tracer { injection, calls: BTreeMap::new(), is_armed: false, results: HashMap::new(), is_on_stream: false };
+    let mut tracer =
+        Tracer { injection, calls: BTreeMap::new(), is_armed: false, results: HashMap::new(), is_on_stream: false };
     ptrace::syscall(main, None).unwrap();
     let mut killed_by = None;
     let code = loop {
