@@ -1,8 +1,12 @@
 //! The fields that families of architectures share.
 
-use super::kind::{Architecture, Head, PLAINLY_RESTORED};
+use super::kind::{Architecture, Head, RESTORE_NOTE};
 use super::latent::{LATENT_ATTENTION, LATENT_KEYS};
 use super::prelude::*;
+
+/// The fields of decoders whose configuration is restored by the tables alone, or with defaults.
+pub(crate) const PLAINLY_RESTORED: Architecture =
+    Architecture { restore: Some(restore::plain), restore_note: Some(RESTORE_NOTE), ..DECODER };
 
 /// Architectures like Llama: query and key rows are permuted for RoPE.
 pub(crate) const LLAMA: Architecture = Architecture {

@@ -11,7 +11,6 @@ use super::language_model;
 use super::measured::{Measure, ReadTensor};
 use super::metadata_builder::MetadataBuilder;
 use super::names::{self, Rename};
-use super::restore;
 use super::rule::Rule;
 use super::sentence_transformers::DenseModules;
 use super::sidecars::SidecarFiles;
@@ -205,12 +204,8 @@ pub(super) const DECODER: Architecture = Architecture {
     dense_modules: DenseModules::None,
 };
 
-/// [`DECODER`] for architectures whose configuration is restored by the tables alone, or with defaults.
-pub(super) const PLAINLY_RESTORED: Architecture =
-    Architecture { restore: Some(restore::plain), restore_note: Some(RESTORE_NOTE), ..DECODER };
-
 /// The note on restored models whose configuration GGUF holds in part.
-const RESTORE_NOTE: &str = "keys of config.json that GGUF does not hold, such as the activation function, have the defaults of \
+pub(super) const RESTORE_NOTE: &str = "keys of config.json that GGUF does not hold, such as the activation function, have the defaults of \
                             their class; vision and audio parts of a larger model, which GGUF keeps elsewhere, are not restored";
 
 impl Architecture {

@@ -12,7 +12,7 @@ pub(super) use super::key::{
     count_or, flag, flag_fn, flag_or, flags_fn, half_of_head, ints_fn, needed, needed_real, real, real_fn, real_or,
     reals_fn, removed, sections, sliding_layers, text_fn,
 };
-pub(super) use super::kind::{Architecture, Class, DECODER, DerivedTensor, Head, NextnLayers, PLAINLY_RESTORED, class};
+pub(super) use super::kind::{Architecture, Class, DECODER, DerivedTensor, Head, NextnLayers, class};
 pub(super) use super::measured::{Measure, ReadTensor, read, read_in_layers};
 pub(super) use super::modules::{
     ATTENTION, CORRECTION, EMBED_NORM_HEAD, EMBED_NORM_TIED, EXPERTS, EXPERTS_DOWN, EXPERTS_UP, FOUR_NORMS, GATED_FFN,

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::gguf::{Gguf, shortest};
 use super::key_names::LAYER_KEYS;
+use super::rope_freqs;
 use crate::error::Result;
 
 /// Sets a key of a configuration.
@@ -23,8 +24,15 @@ const SIZES: [(&str, &str); 8] = [
     ("hyper_connection.count", "hc_mult"),
 ];
 
-/// The keys of most architectures besides those of their tables. Activation functions are those of the class.
+/// The scaling of positions and the keys of most architectures besides those of their tables.
 pub(super) fn plain(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
+    rope_freqs::restore_scaling(file, config)?;
+    keys(file, config);
+    Ok(0)
+}
+
+/// The keys of most architectures besides those of their tables. Activation functions are those of the class.
+pub(super) fn keys(file: &Gguf<'_>, config: &mut Map<String, Value>) {
     config.remove("hidden_act");
     nextn_layers(file, config, "num_nextn_predict_layers");
     for (key, name) in SIZES {
@@ -64,7 +72,6 @@ pub(super) fn plain(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<
     {
         set(config, "partial_rotary_factor", dimensions as f64 / size as f64);
     }
-    Ok(0)
 }
 
 /// The size of a head, which is not zero.

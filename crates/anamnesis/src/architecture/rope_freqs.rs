@@ -22,6 +22,12 @@ fn original_contexts() -> impl Iterator<Item = f64> {
 /// Relative tolerance between factors that were computed on different machines.
 const ROUNDING: f32 = 8.0 * f32::EPSILON;
 
+/// Whether two tensors have the same factors.
+pub(super) fn are_same(made: &[f32], stored: &[f32]) -> bool {
+    let is_same = |(made, stored): (&f32, &f32)| made == stored || (made - stored).abs() <= ROUNDING * stored.abs();
+    made.len() == stored.len() && made.iter().zip(stored).all(is_same)
+}
+
 /// Restores `rope_scaling` from the factors: the largest is `factor`, the other parameters are searched for until they give
 /// the same tensor.
 pub(super) fn restore_scaling(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<()> {
@@ -43,7 +49,7 @@ pub(super) fn restore_scaling(file: &Gguf<'_>, config: &mut Map<String, Value>) 
         let tried =
             Map::from_iter([("rope_theta".to_owned(), theta.into()), ("rope_scaling".to_owned(), scaling.clone())]);
         let made = Config::new(&tried, &[])?.rope().llama3_factors(2 * factors.len() as u64)?.unwrap_or_default();
-        if made.iter().zip(&factors).all(|(made, stored)| (made - stored).abs() <= ROUNDING * stored.abs()) {
+        if are_same(&made, &factors) {
             config.insert("rope_scaling".to_owned(), scaling);
             return Ok(());
         }

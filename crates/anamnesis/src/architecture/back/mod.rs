@@ -11,6 +11,7 @@ use super::config::Config;
 use super::gguf::Gguf;
 use super::kind::{Architecture, Class};
 use super::map::{EMBEDDING, Mapped, Named};
+use super::rope_freqs;
 use super::rule::BLOCKS;
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, ModelPart, Result, quoted};
@@ -180,9 +181,24 @@ fn checked(
     let config = config::restored(architecture, class, gguf)?;
     let read = architecture.config(&config)?;
     architecture.check_complete(&found, &read)?;
+    check_derived(architecture, gguf, &read)?;
     check_vocabulary(gguf)?;
     keys::check(architecture, gguf, &config, &read)?;
     Ok((config, read))
+}
+
+/// Refuses tensors that the configuration does not give, although they are derived from it.
+fn check_derived(architecture: &Architecture, gguf: &Gguf<'_>, config: &Config) -> Result<()> {
+    for made in architecture.derived_tensors {
+        for name in gguf.shapes.keys().filter(|name| made.is_named(name)) {
+            let (stored, derived) = ((gguf.values)(name)?.unwrap_or_default(), (made.values)(config)?);
+            if !derived.is_some_and(|derived| rope_freqs::are_same(&derived, &stored)) {
+                let why = "its values are not those of a configuration of its checkpoints";
+                return Err(AnamnesisError::parse(why).in_tensor(name));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a vocabulary whose tokens are not the rows of the embedding.

@@ -13,7 +13,7 @@ pub(super) static DECODER_MODEL: Architecture = Architecture {
 };
 
 fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
-    restore::plain(file, config)?;
+    restore::keys(file, config);
     for key in
         ["num_local_experts", "num_experts_per_tok", "expert_intermediate_size", "rope_theta", "rope_local_base_freq"]
     {

@@ -95,6 +95,11 @@ pub(super) static AFMOE: Architecture = Architecture {
     classes: &[class("AfmoeForCausalLM", "afmoe")],
     rules: &[EMBED_NORM_HEAD, ATTENTION, QK_NORMS, AFMOE_LAYER, GATED_FFN, GATE_FIRST_EXPERTS, SHARED_EXPERTS],
     keys: &[COMMON, VOCABULARY_AND_ROPE, AFMOE_KEYS],
+    restore: Some(|file, config| {
+        // llama.cpp scales the embedding of every model.
+        set(config, "mup_enabled", true);
+        restore::plain(file, config)
+    }),
     ..LLAMA
 };
 
