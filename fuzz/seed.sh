@@ -21,15 +21,22 @@ for target in pickle pth; do
 done
 mkdir -p corpus/onnx
 cp ../crates/anamnesis/tests/fixtures/onnx/*.onnx ../crates/anamnesis/tests/fixtures/onnx_quantised/*.onnx corpus/onnx/
+# Two files of a directory as one input: the first has its length in front.
+pair() {
+    length=$(wc -c <"$1")
+    printf "$(printf '\\%03o\\%03o\\000\\000' $((length % 256)) $((length / 256)))"
+    cat "$1" "$2"
+}
 mkdir -p corpus/distributed
 for directory in ../crates/anamnesis/tests/fixtures/dcp/*/; do
-    # The length of the metadata, the metadata, and the chunks of the first rank.
     [ -f "$directory/.metadata" ] && [ -f "$directory/__0_0.distcp" ] || continue
-    length=$(wc -c <"$directory/.metadata")
-    {
-        printf "$(printf '\\%03o\\%03o\\000\\000' $((length % 256)) $((length / 256)))"
-        cat "$directory/.metadata" "$directory/__0_0.distcp"
-    } >"corpus/distributed/$(basename "$directory")"
+    pair "$directory/.metadata" "$directory/__0_0.distcp" >"corpus/distributed/$(basename "$directory")"
+done
+mkdir -p corpus/tensorflow
+for index in ../crates/anamnesis/tests/fixtures/tensorflow/*/*.index ../crates/anamnesis/tests/fixtures/tensorflow/*/*/*.index; do
+    # The largest data file: in a fuzz target it is each of them.
+    data=$(ls -S "${index%.index}".data-* | head -n 1)
+    pair "$index" "$data" >"corpus/tensorflow/$(basename "${index%.index}")"
 done
 for pair in whisper/whisper tflite/tflite flax/flax hdf5/hdf5 keras/hdf5; do
     target=${pair%/*}
@@ -40,10 +47,6 @@ for pair in whisper/whisper tflite/tflite flax/flax hdf5/hdf5 keras/hdf5; do
             *) cp "$file" "corpus/$target/" ;;
         esac
     done
-done
-mkdir -p corpus/tensorflow_index
-for file in ../crates/anamnesis/tests/fixtures/tensorflow/*/*.index; do
-    cp "$file" corpus/tensorflow_index/
 done
 mkdir -p corpus/convert_bytes
 for target in remember_bytes zip_npz gguf_header pth; do

@@ -2,19 +2,19 @@
 
 #![no_main]
 
+#[path = "../reading.rs"]
+mod reading;
+
 use anamnesis::{
-    AnamnesisError, Checkpoint, Format, OpenOptions, ParseLimits, RememberOptions, TargetDtype, detect_format_from_bytes,
-    parse_safetensors_header,
+    AnamnesisError, Checkpoint, Format, RememberOptions, TargetDtype, detect_format_from_bytes, parse_safetensors_header,
 };
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|file: &[u8]| {
-    let limits = ParseLimits::default().with_max_single_alloc(4 << 20).with_max_total_bytes(16 << 20);
     if !matches!(detect_format_from_bytes(file), Ok(Format::Onnx)) {
         return;
     }
-    let options = OpenOptions::new().with_limits(limits).with_skip_unsupported(true);
-    let Ok(model) = Checkpoint::from_bytes_with(file.to_vec(), &options) else { return };
+    let Ok(model) = Checkpoint::from_bytes_with(file.to_vec(), &reading::options()) else { return };
     let _ = model.inspect(&Default::default()).to_string();
     // The tensors decide, so that a seed keeps its target.
     let target = [TargetDtype::BF16, TargetDtype::F16, TargetDtype::F32][model.tensor_count() % 3];

@@ -29,6 +29,11 @@ pub(crate) trait Summed: Send + Sync {
     fn check(&self, found: u32) -> Result<()>;
 }
 
+/// Whether a checksum is the one that was written. Fuzz targets read past wrong ones: changed bytes would end there.
+pub(crate) const fn is_same(found: u32, written: u32) -> bool {
+    cfg!(fuzzing) || found == written
+}
+
 /// An entry, from some byte on.
 pub(crate) struct Checked<E> {
     entry: E,

@@ -6,6 +6,7 @@
 //! | 2, 3 | bytes 9, 10 | byte 12 | byte 28 | object header at byte 36 |
 
 use super::lookup3::lookup3;
+use crate::container::checked::is_same;
 use crate::container::pages::Pages;
 use crate::error::{AnamnesisError, Result};
 
@@ -98,7 +99,7 @@ impl<'p, 's> File<'p, 's> {
     /// Bytes in front of their checksum.
     pub(super) fn checked(&self, mut bytes: Vec<u8>, address: u64) -> Result<Vec<u8>> {
         match bytes.split_last_chunk() {
-            Some((front, sum)) if lookup3(front) == u32::from_le_bytes(*sum) => {
+            Some((front, sum)) if is_same(lookup3(front), u32::from_le_bytes(*sum)) => {
                 bytes.truncate(front.len());
                 Ok(bytes)
             }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::file::Bytes;
+use crate::container::checked::is_same;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Region, Source};
 
@@ -160,7 +161,7 @@ fn checked(mut data: Vec<u8>) -> Result<Vec<u8>> {
     let Some((front, &written)) = data.split_last_chunk::<CHECKSUM_BYTES>() else {
         return Err(AnamnesisError::parse("a chunk is shorter than its checksum"));
     };
-    if fletcher32(front) != u32::from_le_bytes(written) {
+    if !is_same(fletcher32(front), u32::from_le_bytes(written)) {
         return Err(AnamnesisError::parse("a chunk is damaged: its checksum is another"));
     }
     data.truncate(data.len() - CHECKSUM_BYTES);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::file::{Bytes, CHECKSUM_BYTES, File, defined};
 use super::lookup3::lookup3;
+use crate::container::checked::is_same;
 use crate::error::{AnamnesisError, Result};
 
 /// Maximum bytes of a name or a link.
@@ -201,6 +202,6 @@ impl FractalHeap {
         let field = block.get_mut(at..at + CHECKSUM_BYTES as usize).ok_or_else(fault)?;
         let written = Bytes::new(field).u32()?;
         field.fill(0);
-        if lookup3(&block) == written { Ok(()) } else { Err(fault()) }
+        if is_same(lookup3(&block), written) { Ok(()) } else { Err(fault()) }
     }
 }

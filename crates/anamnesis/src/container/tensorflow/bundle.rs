@@ -9,7 +9,7 @@ use super::slices::slice_key;
 use super::table::{Pair, read_table};
 use crate::catalog::dtype::elements;
 use crate::catalog::{Catalog, Dtype, Extent, Facts, Note, StoredTensor, Subject, Unreadable};
-use crate::container::checked::{Checked, Summed};
+use crate::container::checked::{Checked, Summed, is_same};
 use crate::container::interface::Opened;
 use crate::container::options::OpenOptions;
 use crate::container::pages::Pages;
@@ -52,7 +52,7 @@ impl Summed for Stored {
 
     fn check(&self, found: u32) -> Result<()> {
         let (found, wanted) = (masked(found), self.crc);
-        if found == wanted {
+        if is_same(found, wanted) {
             return Ok(());
         }
         let name = quoted(&self.name);

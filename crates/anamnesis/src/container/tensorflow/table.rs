@@ -9,6 +9,7 @@
 //! Every checksum is verified. The format is specified in `doc/table_format.md` of LevelDB.
 
 use super::crc32c::{crc32c, masked};
+use crate::container::checked::is_same;
 use crate::container::pages::Pages;
 use crate::error::{AnamnesisError, Result};
 use crate::limits::Budget;
@@ -86,7 +87,7 @@ fn block(pages: &Pages<'_>, handle: &Handle, budget: &mut Budget) -> Result<Vec<
     let mut block = pages.read(offset..end)?;
     let [a, b, c, d] = pages.array(end - 4)?;
     block.truncate(bytes as usize + 1);
-    if masked(crc32c(&block)) != u32::from_le_bytes([a, b, c, d]) {
+    if !is_same(masked(crc32c(&block)), u32::from_le_bytes([a, b, c, d])) {
         return Err(AnamnesisError::parse(format!("the block at byte {offset} is damaged: its checksum is another")));
     }
     match block.pop() {

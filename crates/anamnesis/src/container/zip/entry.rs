@@ -1,6 +1,6 @@
 //! An entry of an archive.
 
-use crate::container::checked::Summed;
+use crate::container::checked::{Summed, is_same};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::limits::Budget;
 
@@ -66,7 +66,7 @@ impl Entry {
 
     /// Refuses content with another CRC than that of the directory.
     pub(super) fn check_crc(&self, found: u32) -> Result<()> {
-        if found == self.crc {
+        if is_same(found, self.crc) {
             return Ok(());
         }
         let (name, wanted) = (quoted(&self.name), self.crc);
