@@ -157,6 +157,120 @@ fn chunks_must_be_what_the_metadata_describes() {
     assert!(open(&folder, &metadata(&[4], &chunks, plain)).is_err());
 }
 
+/// Metadata whose dicts have these entries.
+fn metadata_of(tensors: impl FnOnce(Pickle) -> Pickle, stored: impl FnOnce(Pickle) -> Pickle) -> Vec<u8> {
+    object(Pickle::new(), RECORDS, "Metadata", |fields| {
+        let fields = tensors(fields.text("state_dict_metadata").raw(b"}(")).raw(b"u");
+        stored(fields.text("storage_data").raw(b"}(")).raw(b"u")
+    })
+    .stop()
+}
+
+fn info(pickle: Pickle, start: i64, length: i64) -> Pickle {
+    object(pickle, FILES, "_StorageInfo", |fields| {
+        fields.text("relative_path").text(FILE).text("offset").int(start).text("length").int(length)
+    })
+}
+
+fn index(pickle: Pickle, name: impl FnOnce(Pickle) -> Pickle, offset: i64) -> Pickle {
+    object(pickle, RECORDS, "MetadataIndex", |fields| size(name(fields.text("fqn")).text("offset"), &[offset]))
+}
+
+fn tensor(pickle: Pickle, shape: impl FnOnce(Pickle) -> Pickle, chunks: impl FnOnce(Pickle) -> Pickle) -> Pickle {
+    object(pickle, RECORDS, "TensorStorageMetadata", |fields| {
+        let properties = fields.text("properties").global(RECORDS, "TensorProperties").raw(b")\x81(");
+        let fields = properties.global("torch", "float32").raw(b"tb").text("size");
+        chunks(shape(fields).text("chunks").raw(b"](")).raw(b"e")
+    })
+}
+
+fn chunk(pickle: Pickle, offset: i64, elements: i64) -> Pickle {
+    object(pickle, RECORDS, "ChunkStorageMetadata", |fields| {
+        size(size(fields.text("offsets"), &[offset]).text("sizes"), &[elements])
+    })
+}
+
+/// Opens metadata that repeats itself, and returns its error; it must not take long.
+fn bomb(metadata: &[u8]) -> String {
+    let (folder, _) = checkpoint();
+    let start = std::time::Instant::now();
+    let error = refused(&folder, metadata);
+    assert!(start.elapsed().as_secs() < 20, "{:?}: {error}", start.elapsed());
+    error
+}
+
+/// Lengths in which a bomb that is quadratic would take minutes.
+const MANY: i64 = 20_000;
+
+#[test]
+fn chunks_that_are_listed_again_and_again_are_compared_in_linear_time() {
+    let listed = |pickle: Pickle| {
+        let pickle = (0..MANY).fold(pickle, |pickle, place| chunk(pickle, place * 2, 2));
+        // The last one is kept in the memo and listed once more for each.
+        let pickle = chunk(pickle, MANY * 2, 2).raw(b"q\0");
+        (0..MANY * 5).fold(pickle, |pickle, _| pickle.raw(b"h\0"))
+    };
+    let stored = |pickle: Pickle| {
+        (0..=MANY).fold(pickle, |pickle, place| info(index(pickle, |name| name.text("w"), place * 2), 0, 1 << 40))
+    };
+    let shape = |pickle: Pickle| size(pickle, &[MANY * 2 + 2]);
+    assert_mentions(&bomb(&metadata_of(|pickle| tensor(pickle.text("w"), shape, listed), stored)), &["\"w\"", FILE]);
+}
+
+#[test]
+fn chunks_that_share_their_bytes_are_not_read_again_and_again() {
+    let length = pair([1.0, 2.0]).len() as i64;
+    let listed = |pickle: Pickle| (0..MANY).fold(pickle, |pickle, place| chunk(pickle, place * 2, 2));
+    let stored = |pickle: Pickle| {
+        (0..MANY).fold(pickle, |pickle, place| info(index(pickle, |name| name.text("w"), place * 2), 0, length))
+    };
+    let shape = |pickle: Pickle| size(pickle, &[MANY * 2]);
+    let error = bomb(&metadata_of(|pickle| tensor(pickle.text("w"), shape, listed), stored));
+    assert_mentions(&error, &["archives take", "64 times"]);
+}
+
+#[test]
+fn long_texts_records_and_shapes_that_entries_share_are_bounded() {
+    let plain_chunk = |pickle: Pickle| chunk(pickle, 0, 2);
+    let shape = |pickle: Pickle| size(pickle, &[2]);
+    // A name of a megabyte for many tensors.
+    let long_names = |pickle: Pickle| {
+        let pickle = tensor(pickle.text(&"n".repeat(1 << 20)).raw(b"q\0"), shape, |chunks| chunks).raw(b"q\x01");
+        (0..2000).fold(pickle, |pickle, _| pickle.raw(b"h\0h\x01"))
+    };
+    assert_mentions(&bomb(&metadata_of(long_names, |pickle| pickle)), &["entries of the metadata take"]);
+    // A record of many fields, which many entries use.
+    let wide = |pickle: Pickle| {
+        let pickle = object(pickle, RECORDS, "MetadataIndex", |fields| {
+            (0..MANY).fold(fields, |fields, number| fields.int(number).raw(b"N"))
+        });
+        let pickle = info(pickle.raw(b"q\0"), 0, 1).raw(b"q\x01");
+        (0..MANY).fold(pickle, |pickle, _| pickle.raw(b"h\0h\x01"))
+    };
+    assert_mentions(&bomb(&metadata_of(|pickle| pickle, wide)), &["MetadataIndex"]);
+    // A shape of many dimensions, which many tensors have.
+    let dimensions = |pickle: Pickle| {
+        let pickle = size(pickle.text("s"), &vec![1; MANY as usize]).raw(b"q\0").text("w");
+        let pickle = tensor(pickle, |pickle| pickle.raw(b"h\0"), plain_chunk);
+        (0..MANY).fold(pickle, |pickle, _| pickle.raw(b"Xw\0\0\0\0").raw(b"N"))
+    };
+    assert!(!bomb(&metadata_of(dimensions, |pickle| pickle)).is_empty());
+}
+
+#[test]
+fn deep_and_cut_metadata_is_refused() {
+    for (open, close) in [(&b"("[..], &b"t"[..]), (b"]", b"a"), (b"}N", b"s")] {
+        let deep =
+            [&b"\x80\x02ctorch.distributed.checkpoint.metadata\nMetadata\n0"[..], &open.repeat(100_000)].concat();
+        let deep = [deep, b"N".to_vec(), close.repeat(100_000), b".".to_vec()].concat();
+        assert!(!bomb(&deep).is_empty());
+    }
+    let whole = metadata(&[4], &checkpoint().1, plain);
+    for end in 60..whole.len() {
+        assert!(!bomb(&whole[..end]).is_empty(), "{end}");
+    }
+}
+
 #[test]
 fn transformed_entries_are_refused_by_name() {
     let (folder, chunks) = checkpoint();

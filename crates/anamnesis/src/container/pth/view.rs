@@ -156,11 +156,11 @@ pub(super) fn check_dims(dims: usize) -> Result<()> {
     if dims <= PTH_MAX_DIMS {
         return Ok(());
     }
-    let message = format!("a tensor has {dims} dimensions, {PTH_MAX_DIMS} are allowed");
+    let message = format!("a tensor has more than {PTH_MAX_DIMS} dimensions");
     Err(AnamnesisError::limit("PTH_MAX_DIMS", message))
 }
 
-/// A tuple, list or `torch.Size` of unsigned integers.
+/// A tuple, list or `torch.Size` of unsigned integers; of a long one, only more than a tensor may have dimensions.
 pub(super) fn numbers(id: Id, values: &PickleValues<'_>) -> Option<Vec<u64>> {
     let items = match values.get(id) {
         Value::Tuple(items) | Value::List(items) => items,
@@ -172,5 +172,7 @@ pub(super) fn numbers(id: Id, values: &PickleValues<'_>) -> Option<Vec<u64>> {
         }
         _ => return None,
     };
-    items.iter().map(|&item| u64::try_from(values.int(item)?).ok()).collect()
+    // Many tensors can share one list.
+    let items = items.iter().take(PTH_MAX_DIMS + 1);
+    items.map(|&item| u64::try_from(values.int(item)?).ok()).collect()
 }

@@ -16,7 +16,7 @@ use crate::io::{
 };
 use crate::limits::{Budget, ParseLimits};
 
-/// Maximum ratio of the size of all tensors to that of all files.
+/// Maximum ratio of the sizes of all tensors, and of all archives, to that of all files.
 const DCP_MAX_SHARING_RATIO: u64 = 64;
 /// Bytes of an opened chunk.
 const CHUNK_BYTES: u64 = 1 << 10;
@@ -37,9 +37,11 @@ pub(super) struct ChunkFiles {
     joined: Option<JoinedSource>,
     directory: Option<PathBuf>,
     pool: Arc<FilePool>,
-    open: HashMap<String, Arc<dyn Source>>,
+    open: HashMap<Arc<str>, Arc<dyn Source>>,
     paths: Vec<PathBuf>,
+    /// The bytes of all files, and of the archives that were read from them.
     file_bytes: u64,
+    archive_bytes: u64,
 }
 
 impl ChunkFiles {
@@ -52,8 +54,15 @@ impl ChunkFiles {
     /// The files next to the metadata.
     pub(super) fn beside(metadata: &dyn Source) -> Self {
         let directory = metadata.path().map(|path| path.parent().unwrap_or(Path::new("")).to_path_buf());
-        let pool = FilePool::new(MAX_OPEN_FILES);
-        Self { joined: None, directory, pool, open: HashMap::new(), paths: Vec::new(), file_bytes: metadata.len() }
+        Self {
+            joined: None,
+            directory,
+            pool: FilePool::new(MAX_OPEN_FILES),
+            open: HashMap::new(),
+            paths: Vec::new(),
+            file_bytes: 0,
+            archive_bytes: 0,
+        }
     }
 
     /// A range of a file.
@@ -70,7 +79,7 @@ impl ChunkFiles {
         })
     }
 
-    fn open(&mut self, name: &str) -> Result<Arc<dyn Source>> {
+    fn open(&mut self, name: &Arc<str>) -> Result<Arc<dyn Source>> {
         let Some(directory) = &self.directory else {
             let why = "its chunks are in other files, and the metadata was not opened as a file";
             return Err(AnamnesisError::unsupported(NAME, why));
@@ -79,13 +88,15 @@ impl ChunkFiles {
         let file: Arc<dyn Source> = Arc::from(open_file_in(&self.pool, &path)?);
         self.file_bytes = self.file_bytes.saturating_add(file.len());
         self.paths.push(path);
-        self.open.insert(name.to_owned(), Arc::clone(&file));
+        self.open.insert(Arc::clone(name), Arc::clone(&file));
         Ok(file)
     }
 
     /// Reads the archive of a chunk, and adds it to the joined source: its tensors with their offsets there.
     fn archive(&mut self, place: &Place, options: &OpenOptions, budget: &mut Budget) -> Result<Vec<StoredTensor>> {
         let slice = self.slice(place)?;
+        self.archive_bytes = self.archive_bytes.saturating_add(place.bytes);
+        self.check_sharing(self.archive_bytes, "archives")?;
         budget.working_set(CHUNK_BYTES, "the chunks")?;
         let front = Front::read_value(&slice, options, budget)?;
         let PthFile { source, mut tensors, .. } = arrange(front, Box::new(slice))?;
@@ -93,6 +104,17 @@ impl ChunkFiles {
         let start = joined.add(source)?;
         tensors.iter_mut().for_each(|tensor| tensor.extent.offset += start);
         Ok(tensors)
+    }
+
+    /// Refuses values that take far more bytes than all files together: they would be read many times.
+    fn check_sharing(&self, bytes: u64, what: &str) -> Result<()> {
+        let (held, ratio) = (self.file_bytes, DCP_MAX_SHARING_RATIO);
+        if bytes <= held.saturating_mul(ratio) {
+            return Ok(());
+        }
+        let message =
+            format!("the {what} take {bytes} bytes together, the files hold {held}: {ratio} times are allowed");
+        Err(AnamnesisError::limit("DCP_MAX_SHARING_RATIO", message))
     }
 
     /// Reads all selected values.
@@ -130,13 +152,7 @@ impl ChunkFiles {
             total = total.saturating_add(tensor.extent.bytes);
             tensors.push(tensor);
         }
-        let file_bytes = self.file_bytes;
-        if total > file_bytes.saturating_mul(DCP_MAX_SHARING_RATIO) {
-            let message = format!(
-                "the tensors take {total} bytes together, the files hold {file_bytes}: {DCP_MAX_SHARING_RATIO} times are allowed"
-            );
-            return Err(AnamnesisError::limit("DCP_MAX_SHARING_RATIO", message));
-        }
+        self.check_sharing(total, "tensors")?;
         let (notes, unreadable) = left_out.into_notes(options.skip_unsupported);
         Ok(ReadChunks { source: Box::new(source), tensors, notes, unreadable, files: self.paths })
     }

@@ -1,6 +1,7 @@
 //! The pickle `.metadata`: the tensors with their chunks, and where each chunk is stored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::NAME;
 use crate::container::pth::allow::AllowedGlobals;
@@ -48,15 +49,19 @@ pub(super) struct SavedObject {
 /// A range of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
-    pub(super) file: String,
+    pub(super) file: Arc<str>,
     pub(super) offset: u64,
     pub(super) bytes: u64,
 }
 
 /// Maximum number of tensors, chunks and other values together.
 const DCP_MAX_ENTRIES: u64 = 1 << 21;
+/// Maximum bytes of all entries with their texts.
+const DCP_MAX_ENTRY_BYTES: u64 = 192 << 20;
 /// Bytes of an entry, without its texts.
 const ENTRY_BYTES: u64 = 256;
+/// Maximum fields of a record.
+const MAX_FIELDS: usize = 64;
 /// The modules of the records.
 const RECORDS: &str = "torch.distributed.checkpoint.metadata";
 const FILES: &str = "torch.distributed.checkpoint.filesystem";
@@ -79,7 +84,7 @@ impl Saved {
             return Err(AnamnesisError::parse(format!("{trailing} bytes follow the end of the metadata")));
         }
         let root = object.root.ok_or_else(|| AnamnesisError::parse("the metadata is empty"))?;
-        Records { values: &object.values, budget, count: 0 }.saved(root)
+        Records { values: &object.values, budget, count: 0, bytes: 0 }.saved(root)
     }
 
     /// All places with the names of their values.
@@ -97,10 +102,12 @@ struct Records<'v, 'a> {
     values: &'v PickleValues<'a>,
     budget: &'v mut Budget,
     count: u64,
+    /// Bytes of all entries.
+    bytes: u64,
 }
 
 /// The name of a value, and the offsets of a chunk.
-type Key = (String, Option<Vec<u64>>);
+type Key<'v> = (&'v str, Option<Vec<u64>>);
 
 impl<'v> Records<'v, '_> {
     /// The fields of an object of this class.
@@ -110,7 +117,8 @@ impl<'v> Records<'v, '_> {
         let is_class = self.values.global(object.callable).is_some_and(|global| global.is(module, class));
         let state = object.state.map(|state| self.values.get(state));
         match state {
-            Some(Value::Dict(fields)) if is_class => Ok(fields),
+            // Many entries can share one record, and each looks through its fields.
+            Some(Value::Dict(fields)) if is_class && fields.len() <= MAX_FIELDS => Ok(fields),
             _ => Err(wrong()),
         }
     }
@@ -130,8 +138,15 @@ impl<'v> Records<'v, '_> {
             let message = format!("the metadata has more than {DCP_MAX_ENTRIES} entries");
             return Err(AnamnesisError::limit("DCP_MAX_ENTRIES", message));
         }
+        // A short pickle can repeat a long text in many entries.
+        let bytes = ENTRY_BYTES + bytes as u64;
+        self.bytes += bytes;
+        if self.bytes > DCP_MAX_ENTRY_BYTES {
+            let message = format!("the entries of the metadata take more than {DCP_MAX_ENTRY_BYTES} bytes");
+            return Err(AnamnesisError::limit("DCP_MAX_ENTRY_BYTES", message));
+        }
         self.budget.items(self.count, "entries")?;
-        self.budget.working_set(ENTRY_BYTES + bytes as u64, "the metadata")
+        self.budget.working_set(bytes, "the metadata")
     }
 
     fn saved(mut self, root: Id) -> Result<Saved> {
@@ -150,7 +165,7 @@ impl<'v> Records<'v, '_> {
             self.count(name.len())?;
             let in_tensor = |error: AnamnesisError| error.in_tensor(name);
             if self.fields(value, RECORDS, "BytesStorageMetadata").is_ok() || self.is_bytes(value) {
-                let place = places.remove(&(name.to_owned(), None));
+                let place = places.remove(&(name, None));
                 let place = place.ok_or_else(|| in_tensor(AnamnesisError::parse("it is stored nowhere")))?;
                 saved.objects.push(SavedObject { name: name.to_owned(), place });
                 continue;
@@ -167,7 +182,7 @@ impl<'v> Records<'v, '_> {
         self.values.global(object.callable).is_some_and(|global| global.is(RECORDS, "BytesStorageMetadata"))
     }
 
-    fn tensor(&mut self, name: &str, value: Id, places: &mut HashMap<Key, Place>) -> Result<SavedTensor> {
+    fn tensor(&mut self, name: &'v str, value: Id, places: &mut HashMap<Key<'v>, Place>) -> Result<SavedTensor> {
         let fields = self.fields(value, RECORDS, "TensorStorageMetadata")?;
         let element = self.element(self.needed(fields, "properties")?)?;
         let shape = self.sizes(self.needed(fields, "size")?)?;
@@ -175,7 +190,7 @@ impl<'v> Records<'v, '_> {
         let Value::List(listed) = self.values.get(chunks) else {
             return Err(AnamnesisError::parse("its chunks are not a list"));
         };
-        let mut chunks: Vec<Chunk> = Vec::new();
+        let (mut chunks, mut repeated) = (Vec::<Chunk>::new(), Vec::new());
         for &chunk in listed {
             self.count(shape.len() * 32)?;
             let fields = self.fields(chunk, RECORDS, "ChunkStorageMetadata")?;
@@ -185,16 +200,17 @@ impl<'v> Records<'v, '_> {
             if sizes.contains(&0) {
                 continue;
             }
-            let key = (name.to_owned(), Some(offsets));
-            match places.remove(&key) {
-                Some(place) => chunks.push(Chunk { offsets: key.1.unwrap_or_default(), sizes, place }),
-                None => {
-                    let offsets = key.1.unwrap_or_default();
-                    // A chunk that is listed twice is stored once.
-                    if !chunks.iter().any(|known| known.offsets == offsets && known.sizes == sizes) {
-                        return Err(AnamnesisError::parse(format!("its chunk at {offsets:?} is stored nowhere")));
-                    }
-                }
+            let key = (name, Some(offsets));
+            match (places.remove(&key), key.1.unwrap_or_default()) {
+                (Some(place), offsets) => chunks.push(Chunk { offsets, sizes, place }),
+                (None, offsets) => repeated.push((offsets, sizes)),
+            }
+        }
+        if !repeated.is_empty() {
+            // A chunk that is listed twice is stored once.
+            let known: HashSet<_> = chunks.iter().map(|chunk| (&chunk.offsets, &chunk.sizes)).collect();
+            if let Some((offsets, _)) = repeated.iter().find(|(offsets, sizes)| !known.contains(&(offsets, sizes))) {
+                return Err(AnamnesisError::parse(format!("its chunk at {offsets:?} is stored nowhere")));
             }
         }
         Ok(SavedTensor { name: name.to_owned(), element, shape, chunks })
@@ -214,7 +230,7 @@ impl<'v> Records<'v, '_> {
         };
         let dtype = match object.state.map(|state| self.values.get(state)) {
             Some(Value::Tuple([dtype, ..])) => Some(*dtype),
-            Some(Value::Dict(fields)) => self.field(fields, "dtype"),
+            Some(Value::Dict(fields)) if fields.len() <= MAX_FIELDS => self.field(fields, "dtype"),
             _ => None,
         };
         let global = dtype.and_then(|dtype| self.values.global(dtype)).filter(|global| global.module == "torch");
@@ -224,11 +240,11 @@ impl<'v> Records<'v, '_> {
     }
 
     /// The places of all values.
-    fn places(&mut self, id: Id) -> Result<HashMap<Key, Place>> {
+    fn places(&mut self, id: Id) -> Result<HashMap<Key<'v>, Place>> {
         let Value::Dict(entries) = self.values.get(id) else {
             return Err(AnamnesisError::parse("the metadata's storage_data is not a dict"));
         };
-        let mut places = HashMap::new();
+        let (mut places, mut files) = (HashMap::new(), HashMap::<&str, Arc<str>>::new());
         for &(index, info) in entries {
             let index = self.fields(index, RECORDS, "MetadataIndex")?;
             let name = self.needed(index, "fqn")?;
@@ -248,7 +264,8 @@ impl<'v> Records<'v, '_> {
                 let value = self.values.int(value).and_then(|value| u64::try_from(value).ok());
                 value.ok_or_else(|| AnamnesisError::parse(format!("the {field} of {} is not valid", quoted(name))))
             };
-            let place = Place { file: file.to_owned(), offset: number("offset")?, bytes: number("length")? };
+            let (offset, bytes) = (number("offset")?, number("length")?);
+            let place = Place { file: Arc::clone(files.entry(file).or_insert_with(|| file.into())), offset, bytes };
             let is_transformed =
                 self.field(info, "transform_descriptors").is_some_and(|id| match self.values.get(id) {
                     Value::None => false,
@@ -259,8 +276,8 @@ impl<'v> Records<'v, '_> {
                 let why = format!("{} is compressed or otherwise transformed (transform_descriptors)", quoted(name));
                 return Err(AnamnesisError::unsupported(NAME, why));
             }
-            self.count(name.len() + file.len())?;
-            let key = (name.to_owned(), offsets);
+            self.count(0)?;
+            let key = (name, offsets);
             if let Some(other) = places.insert(key, place.clone()).filter(|other| *other != place) {
                 let (a, b) = (quoted(&other.file), quoted(&place.file));
                 return Err(AnamnesisError::parse(format!("a chunk of {} is in {a} and again in {b}", quoted(name))));
