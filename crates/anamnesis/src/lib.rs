@@ -169,7 +169,7 @@ pub use inspect::{
 pub use io::AtomicFile;
 #[cfg(feature = "convert")]
 pub use io::output::free_bytes;
-pub use io::{Existing, Mount, PositionedRead, Store, StoreEntry};
+pub use io::{Existing, Mount, PositionedRead, Store, StoreEntry, StoreWrite, exists};
 pub use limits::ParseLimits;
 #[cfg(feature = "convert")]
 pub use measure::{

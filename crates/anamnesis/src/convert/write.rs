@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{AnamnesisError, Result};
-use crate::io::Source;
 use crate::io::output::{CompleteFile, PendingFile, check_space, check_target, same_file};
 use crate::io::transaction::commit_together;
+use crate::io::{Existing, Source, is_mounted};
 use crate::limits::{Budget, ParseLimits};
 use crate::pipeline::{
     self, Distance, FileSink, Job, MemorySink, Output, Plan, Progress, RememberOptions, TileSink, UnnamedFileSink,
@@ -37,7 +37,9 @@ pub(super) fn write_files(
             let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
             return Err(AnamnesisError::at_path(error, output));
         }
-        check_target(output, options.existing)?;
+        // A store cannot replace several files at once.
+        let is_set = files.len() > 1 && is_mounted(output);
+        check_target(output, if is_set { Existing::Refuse } else { options.existing })?;
     }
     if let Some((_, first)) = files.first() {
         check_space(first, files.iter().fold(0, |sum, (plan, _)| sum.saturating_add(plan.total_bytes)))?;
@@ -46,8 +48,9 @@ pub(super) fn write_files(
     let keep = |number: usize, file| complete.lock().unwrap_or_else(PoisonError::into_inner).push((number, file));
     let begin = |number: usize| -> Result<Box<dyn TileSink + '_>> {
         let (plan, output) = &files[number];
-        let file = FileSink::new(PendingFile::create(output, options.existing, plan.total_bytes)?);
-        Ok(Box::new(UnnamedFileSink::new(file, move |file| keep(number, file))))
+        let file = PendingFile::create(output, options.existing, plan.total_bytes)?;
+        file.skip(&plan.gaps())?;
+        Ok(Box::new(UnnamedFileSink::new(FileSink::new(file), move |file| keep(number, file))))
     };
     let begin = &begin;
     let mut outputs = Vec::with_capacity(files.len());

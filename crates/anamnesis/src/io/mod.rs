@@ -35,6 +35,9 @@ pub(crate) use file::FileSource;
 pub(crate) use inside::{Links, file_inside, file_named_by};
 pub(crate) use joined::JoinedSource;
 pub(crate) use memory::{AlignedBuffer, try_zeroed, with_capacity, zeroed};
+pub use place::exists;
+#[cfg(feature = "convert")]
+pub(crate) use place::remove;
 pub(crate) use place::{
     announce, entry, entry_names, entry_paths, existing_entry, is_listed, is_mounted, is_unlinked_folder, open_file,
     open_file_in,
@@ -45,5 +48,5 @@ pub(crate) use positioned::PositionedSource;
 pub(crate) use read_at::{LocalReader, ReadAt};
 pub(crate) use sliced::SlicedSource;
 pub(crate) use source::{BytesSource, ReaderSource, Source, read_all};
-pub use store::{Mount, Store, StoreEntry};
+pub use store::{Mount, Store, StoreEntry, StoreWrite};
 pub(crate) use write_at::write_all_at;

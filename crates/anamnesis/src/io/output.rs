@@ -1,56 +1,99 @@
 //! Atomic output files: they appear complete or not at all.
 //!
 //! Bytes are written to a [temporary file](super::temporary), which [`PendingFile::commit`] renames. If it is dropped
-//! before, it is removed and the target is unchanged.
+//! before, it is removed and the target is unchanged. A target in a mounted store is written by the store.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::existing::Existing;
+use super::place::{self, is_mounted};
+use super::store::{StoreWrite, mounted};
 use super::temporary::{TemporaryFile, directory_of};
 use super::write_at::write_all_at;
 use crate::error::{AnamnesisError, Result};
 
 /// An output file before its commit.
-#[derive(Debug)]
 pub(crate) struct PendingFile {
-    file: Arc<File>,
-    /// The temporary file, until the commit.
-    temporary: Mutex<Option<TemporaryFile>>,
+    destination: Destination,
     target: PathBuf,
     existing: Existing,
+}
+
+/// Where the bytes go until the commit.
+enum Destination {
+    File {
+        file: Arc<File>,
+        /// The temporary file, until the commit.
+        temporary: Mutex<Option<TemporaryFile>>,
+    },
+    Store(Arc<dyn StoreWrite>),
 }
 
 impl PendingFile {
     /// Creates the temporary file of `target` and reserves `bytes` bytes on the disk.
     pub(crate) fn create(target: &Path, existing: Existing, bytes: u64) -> Result<Self> {
         let target = resolve(target, existing)?;
+        let at = |error| AnamnesisError::at_path(error, &target);
+        if let Some((store, name)) = mounted(&target) {
+            let destination = Destination::Store(store.create(&name, bytes, existing).map_err(at)?);
+            return Ok(Self { destination, target, existing });
+        }
         check_space(&target, bytes)?;
         let directory = directory_of(&target);
         let name = target.file_name().unwrap_or_default().to_string_lossy();
         let temporary =
             TemporaryFile::create(directory, &name).map_err(|error| AnamnesisError::at_path(error, directory))?;
-        let at = |error| AnamnesisError::at_path(error, &target);
         temporary.file.set_len(bytes).and_then(|()| reserve(&temporary.file, bytes)).map_err(at)?;
         let file = Arc::clone(&temporary.file);
-        Ok(Self { file, temporary: Mutex::new(Some(temporary)), target, existing })
+        Ok(Self { destination: Destination::File { file, temporary: Mutex::new(Some(temporary)) }, target, existing })
+    }
+
+    /// Announces bytes that are not written, which are zero.
+    pub(crate) fn skip(&self, gaps: &[Range<u64>]) -> Result<()> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        let Destination::Store(store) = &self.destination else { return Ok(()) };
+        for gap in gaps {
+            let mut at = gap.start;
+            while at < gap.end {
+                let zeros = &ZEROS[..ZEROS.len().min((gap.end - at) as usize)];
+                store.write_all_at(zeros, at).map_err(|error| AnamnesisError::at_path(error, &self.target))?;
+                at += zeros.len() as u64;
+            }
+        }
+        Ok(())
     }
 
     /// Writes `bytes` at `offset`; threads may write disjoint ranges concurrently.
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        write_all_at(&self.file, bytes, offset).map_err(|error| AnamnesisError::at_path(error, &self.target))
+        match &self.destination {
+            Destination::File { file, .. } => write_all_at(file, bytes, offset),
+            Destination::Store(store) => store.write_all_at(bytes, offset),
+        }
+        .map_err(|error| AnamnesisError::at_path(error, &self.target))
     }
 
     /// Copies `bytes` bytes of another file from `from` to `offset` inside the kernel; `false` if the system cannot.
     pub(crate) fn copy_at(&self, offset: u64, file: &File, from: u64, bytes: u64) -> Result<bool> {
-        copy_range(file, from, &self.file, offset, bytes).map_err(|error| AnamnesisError::at_path(error, &self.target))
+        match &self.destination {
+            Destination::File { file: to, .. } => {
+                copy_range(file, from, to, offset, bytes).map_err(|error| AnamnesisError::at_path(error, &self.target))
+            }
+            Destination::Store(_) => Ok(false),
+        }
     }
 
     /// Waits until all written bytes are on the disk.
     pub(crate) fn flush(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| AnamnesisError::at_path(error, &self.target))
+        match &self.destination {
+            Destination::File { file, .. } => {
+                file.sync_data().map_err(|error| AnamnesisError::at_path(error, &self.target))
+            }
+            Destination::Store(_) => Ok(()),
+        }
     }
 
     /// Names the file after a flush, so that not even a power failure leaves an incomplete one.
@@ -58,36 +101,52 @@ impl PendingFile {
         self.complete()?.map_or(Ok(()), CompleteFile::publish)
     }
 
-    /// [`commit`](Self::commit), and returns the open file, which keeps its lock until it is closed.
-    pub(crate) fn commit_locked(self) -> Result<Arc<File>> {
+    /// [`commit`](Self::commit), and returns the open file, which keeps its lock until it is closed; `None` in a store.
+    pub(crate) fn commit_locked(self) -> Result<Option<Arc<File>>> {
         self.commit()?;
-        Ok(self.file)
+        match self.destination {
+            Destination::File { file, .. } => Ok(Some(file)),
+            Destination::Store(_) => Ok(None),
+        }
     }
 
     /// Flushes the file without naming it; `None` if that has been done before.
     pub(crate) fn complete(&self) -> Result<Option<CompleteFile>> {
         self.flush()?;
-        let temporary = self.temporary.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let content = match &self.destination {
+            Destination::File { temporary, .. } => {
+                temporary.lock().unwrap_or_else(PoisonError::into_inner).take().map(Content::File)
+            }
+            Destination::Store(store) => {
+                store.complete().map_err(|error| AnamnesisError::at_path(error, &self.target))?;
+                Some(Content::Store(Arc::clone(store)))
+            }
+        };
         let (target, existing) = (self.target.clone(), self.existing);
-        Ok(temporary.map(|temporary| CompleteFile { temporary, target, existing }))
+        Ok(content.map(|content| CompleteFile { content, target, existing }))
     }
 }
 
 /// A complete file before it is named; removed on drop.
-#[derive(Debug)]
 pub(crate) struct CompleteFile {
-    temporary: TemporaryFile,
+    content: Content,
     target: PathBuf,
     existing: Existing,
+}
+
+enum Content {
+    File(TemporaryFile),
+    Store(Arc<dyn StoreWrite>),
 }
 
 impl CompleteFile {
     /// Gives the file its final name.
     pub(crate) fn publish(self) -> Result<()> {
-        let Self { temporary, target, existing } = self;
-        let named = match existing {
-            Existing::Replace => temporary.replace(&target),
-            Existing::Refuse => temporary.link(&target),
+        let Self { content, target, existing } = self;
+        let named = match (content, existing) {
+            (Content::Store(store), _) => store.publish(),
+            (Content::File(temporary), Existing::Replace) => temporary.replace(&target),
+            (Content::File(temporary), Existing::Refuse) => temporary.link(&target),
         };
         named.map_err(|error| AnamnesisError::at_path(error, &target))
     }
@@ -136,6 +195,13 @@ pub(crate) fn check_target(target: &Path, existing: Existing) -> Result<()> {
 /// Resolves symbolic links and refuses anything but regular files.
 fn resolve(target: &Path, existing: Existing) -> Result<PathBuf> {
     let refuse = |kind, text: &str| Err(AnamnesisError::at_path(Error::new(kind, text), target));
+    if is_mounted(target) {
+        return match place::entry(target)? {
+            Some(entry) if entry.is_folder() => refuse(ErrorKind::IsADirectory, "is a folder, a file name is needed"),
+            Some(_) if existing == Existing::Refuse => refuse(ErrorKind::AlreadyExists, "exists already"),
+            _ => Ok(target.to_path_buf()),
+        };
+    }
     match std::fs::metadata(target) {
         Ok(metadata) if metadata.is_dir() => refuse(ErrorKind::IsADirectory, "is a directory, a file name is needed"),
         Ok(metadata) if !metadata.is_file() => refuse(ErrorKind::InvalidInput, "is not a regular file"),
@@ -149,6 +215,9 @@ fn resolve(target: &Path, existing: Existing) -> Result<PathBuf> {
 
 /// Whether two paths refer to the same file, also through links.
 pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+    if is_mounted(a) || is_mounted(b) {
+        return a == b;
+    }
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
@@ -167,6 +236,9 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
 /// ```
 #[must_use]
 pub fn free_bytes(output: &Path) -> Option<u64> {
+    if is_mounted(output) {
+        return None;
+    }
     let place = output.ancestors().find(|place| place.exists()).unwrap_or(Path::new("."));
     #[cfg(unix)]
     {

@@ -78,6 +78,23 @@ pub(crate) fn entry(path: &Path) -> Result<Option<Entry>> {
     }
 }
 
+/// Whether there is a file or folder at a path, in the file system or in a mounted store. An empty folder of a store
+/// does not exist.
+///
+/// ```
+/// assert!(anamnesis::exists(".".as_ref()) && !anamnesis::exists("s3://bucket/model.gguf".as_ref()));
+/// ```
+#[must_use]
+pub fn exists(path: &Path) -> bool {
+    match entry(path) {
+        Ok(Some(found)) if found.is_folder() && is_mounted(path) => {
+            entry_names(path).is_ok_and(|names| !names.is_empty())
+        }
+        Ok(found) => found.is_some(),
+        Err(_) => false,
+    }
+}
+
 /// The entry of a path that exists.
 pub(crate) fn existing_entry(path: &Path) -> Result<Entry> {
     let at = |error| AnamnesisError::at_path(error, path);
@@ -131,6 +148,15 @@ pub(crate) fn announce(folder: &Path, names: &[String]) {
     if let Some((store, inside)) = mounted(folder) {
         let prefix = if inside.is_empty() { inside } else { format!("{inside}/") };
         store.announce(&names.iter().map(|name| format!("{prefix}{name}")).collect::<Vec<_>>());
+    }
+}
+
+/// Removes a file.
+#[cfg(feature = "convert")]
+pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
+    match mounted(path) {
+        Some((store, name)) => store.remove(&name),
+        None => std::fs::remove_file(path),
     }
 }
 

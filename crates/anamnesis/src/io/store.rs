@@ -1,5 +1,5 @@
 //! Stores: files by name in storage of the caller, such as a folder of a web server. A mounted store is read by its
-//! path like a directory: with its index, shards and sidecars.
+//! path like a directory: with its index, shards and sidecars. Outputs can be written to stores that create files.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::PositionedRead;
+use super::existing::Existing;
 use crate::error::{Request, Result};
 
 /// Files by name. Names are relative and have `/` between folder and file; the empty name is the store itself.
@@ -68,6 +69,47 @@ pub trait Store: Send + Sync {
     fn announce(&self, names: &[String]) {
         let _ = names;
     }
+
+    /// Begins a file of `bytes` bytes, which is visible from [`StoreWrite::publish`] on.
+    ///
+    /// # Errors
+    /// `Unsupported` if files of this store are only read, `AlreadyExists` if there is such a file and it is not to be
+    /// replaced, or any error of the storage.
+    fn create(&self, name: &str, bytes: u64, existing: Existing) -> io::Result<Arc<dyn StoreWrite>> {
+        let _ = (name, bytes, existing);
+        Err(io::Error::new(io::ErrorKind::Unsupported, "files of this store are only read"))
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// `Unsupported` if files of this store are only read, or any error of the storage.
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let _ = name;
+        Err(io::Error::new(io::ErrorKind::Unsupported, "files of this store are only read"))
+    }
+}
+
+/// A file of a [`Store`] before it is visible. It never becomes visible if it is dropped before
+/// [`publish`](Self::publish).
+pub trait StoreWrite: Send + Sync {
+    /// Writes bytes at an offset. Several threads write at the same time, each byte at most once.
+    ///
+    /// # Errors
+    /// Any error of the storage.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Stores all bytes; those that were not written are zero.
+    ///
+    /// # Errors
+    /// Any error of the storage.
+    fn complete(&self) -> io::Result<()>;
+
+    /// Makes the file visible, after [`complete`](Self::complete).
+    ///
+    /// # Errors
+    /// `AlreadyExists` if such a file has appeared and is not to be replaced, or any error of the storage.
+    fn publish(&self) -> io::Result<()>;
 }
 
 /// An entry of a [`Store`].

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::existing::Existing;
 use super::output::CompleteFile;
+use super::place::{is_mounted, remove};
 use super::temporary::{Lock, builder, directory_of, is_temporary, lock, prefix};
 use crate::error::{AnamnesisError, Result};
 
@@ -25,6 +26,9 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 pub(crate) fn commit_together(files: Vec<CompleteFile>) -> Result<()> {
     if files.len() < 2 {
         return files.into_iter().try_for_each(CompleteFile::publish);
+    }
+    if files.first().is_some_and(|first| is_mounted(first.target())) {
+        return publish_in_store(files);
     }
     let Some(directory) = files.first().map(|first| directory_of(first.target()).to_path_buf()) else { return Ok(()) };
     let mut change = FileTransaction::begin(&directory);
@@ -44,6 +48,20 @@ pub(crate) fn commit_together(files: Vec<CompleteFile>) -> Result<()> {
         }
         Err(error) => Err(change.undo(error)),
     }
+}
+
+/// Publishes new files of a store, and removes those that are visible if one of them fails. The first is the last.
+fn publish_in_store(files: Vec<CompleteFile>) -> Result<()> {
+    let mut published = Vec::new();
+    for file in files.into_iter().rev() {
+        let target = file.target().to_path_buf();
+        if let Err(error) = file.publish() {
+            published.iter().for_each(|path: &PathBuf| drop(remove(path)));
+            return Err(error);
+        }
+        published.push(target);
+    }
+    Ok(())
 }
 
 /// A set of renames that can be undone until it is committed.

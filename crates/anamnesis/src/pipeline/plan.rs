@@ -1,5 +1,6 @@
 //! The plan: every output tensor with name, type, size and offset, before any value is known.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::shared::SharedScale;
@@ -158,6 +159,27 @@ impl Plan {
     /// Every output tensor with its job.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = (&Job, &PlacedTensor)> {
         self.jobs.iter().flat_map(|job| job.outputs.iter().map(move |placed| (job, placed)))
+    }
+
+    /// The bytes between pieces and tensors, which are zero. Deferred headers are written into them later, so that a plan
+    /// with those has none.
+    pub(crate) fn gaps(&self) -> Vec<Range<u64>> {
+        if self.deferred.is_some() {
+            return Vec::new();
+        }
+        let pieces = self.pieces.iter().map(|(offset, piece)| (*offset, piece.len() as u64));
+        let tensors = self.tensors().map(|(_, placed)| (placed.offset, placed.output.bytes));
+        let mut extents: Vec<_> = pieces.chain(tensors).collect();
+        extents.sort_unstable();
+        let mut gaps = Vec::new();
+        let mut at = 0;
+        for (offset, bytes) in extents.into_iter().chain([(self.total_bytes, 0)]) {
+            if at < offset {
+                gaps.push(at..offset);
+            }
+            at = at.max(offset.saturating_add(bytes));
+        }
+        gaps
     }
 
     /// The plan reduced to the weights that are quantised, the only ones that lose precision.

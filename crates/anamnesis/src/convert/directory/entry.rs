@@ -2,7 +2,8 @@
 //!
 //! A run locks the manifest of the directory: exclusively if it writes the whole output, shared if it writes one part
 //! of it. A run that fails before it finished any file restores the directory; a run that is interrupted leaves its
-//! finished files and the manifest, so that the same command can resume.
+//! finished files and the manifest, so that the same command can resume. A folder of a store has a manifest and no
+//! locks: two runs of one conversion write the same bytes.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind};
@@ -16,6 +17,7 @@ use super::{DirectoryPlan, manifest};
 use crate::error::{AnamnesisError, Fault, Result};
 use crate::io::temporary::{Lock, PARTIAL, is_linked, is_temporary, lock, lock_shared};
 use crate::io::transaction::retry;
+use crate::io::{entry, entry_names, is_mounted, remove};
 
 /// Number of attempts, `PAUSE` apart, to find the manifest written by the first of several parts.
 const ATTEMPTS: usize = 200;
@@ -24,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// An output directory that this run may write to.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The manifest, locked by this run.
-    manifest: Arc<File>,
+    /// The manifest, locked by this run; `None` in a store.
+    manifest: Option<Arc<File>>,
     /// Whether this run created the directory.
     is_created: bool,
     is_part: bool,
@@ -34,6 +36,10 @@ pub(super) struct Entry {
 impl Entry {
     /// Opens an output directory, creating it if necessary. Returns `None` if it contains files but no manifest.
     pub(super) fn begin(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Self>> {
+        if is_mounted(output) {
+            let is_ours = begin_in_store(output, manifest)?;
+            return Ok(is_ours.then_some(Self { manifest: None, is_created: false, is_part }));
+        }
         let is_created = match std::fs::create_dir(output) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists && output.is_dir() => false,
@@ -44,13 +50,13 @@ impl Entry {
             // Fails if another run has written into the directory by now, which is fine.
             let _ = retry(|| std::fs::remove_dir(output));
         }
-        Ok(held?.map(|manifest| Self { manifest, is_created, is_part }))
+        Ok(held?.map(|manifest| Self { manifest: Some(manifest), is_created, is_part }))
     }
 
     /// Closes a complete output directory: removes its manifest.
     pub(super) fn finish(self, output: &Path) -> Result<()> {
         let path = output.join(manifest::FILE);
-        let remove = || match std::fs::remove_file(&path) {
+        let remove = || match remove(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             removed => removed,
         };
@@ -59,7 +65,7 @@ impl Entry {
 
     /// Closes an incomplete output directory after `error`, and returns the error.
     pub(super) fn abandon(self, plan: &DirectoryPlan, output: &Path, error: AnamnesisError) -> AnamnesisError {
-        let is_alone = match lock(&self.manifest) {
+        let is_alone = match self.manifest.as_ref().map_or(Lock::Unknown, |manifest| lock(manifest)) {
             Lock::Ours => true,
             Lock::Others => false,
             Lock::Unknown => !self.is_part,
@@ -72,13 +78,42 @@ impl Entry {
         let mut is_left = false;
         for shard in &plan.shards {
             let path = output.join(&shard.name);
-            is_left |= path.symlink_metadata().is_ok() && !(is_hopeless && std::fs::remove_file(&path).is_ok());
+            is_left |= is_there(&path) && !(is_hopeless && remove(&path).is_ok());
         }
-        if !is_left && retry(|| std::fs::remove_file(output.join(manifest::FILE))).is_ok() && self.is_created {
+        if !is_left && retry(|| remove(&output.join(manifest::FILE))).is_ok() && self.is_created {
             let _ = retry(|| std::fs::remove_dir(output));
         }
         error
     }
+}
+
+/// Whether there is something of this name. A store that does not answer may have it.
+fn is_there(path: &Path) -> bool {
+    match is_mounted(path) {
+        true => !matches!(entry(path), Ok(None)),
+        false => path.symlink_metadata().is_ok(),
+    }
+}
+
+/// Finds the manifest of this conversion in a folder of a store, or writes it; `false` if the folder has other files.
+fn begin_in_store(output: &Path, manifest: &Value) -> Result<bool> {
+    for _ in 0..ATTEMPTS {
+        if let Some(found) = manifest::read(output)? {
+            manifest::compare(&found, manifest)?;
+            return Ok(true);
+        }
+        if !is_vacant(output)? {
+            return Ok(false);
+        }
+        match manifest::write(output, manifest) {
+            Ok(_) => return Ok(true),
+            // Another part has written it, and the list does not have it yet.
+            Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::AlreadyExists => std::thread::sleep(PAUSE),
+            Err(error) => return Err(error),
+        }
+    }
+    let busy = Error::new(ErrorKind::ResourceBusy, "another process is writing into this folder");
+    Err(AnamnesisError::at_path(busy, output))
 }
 
 /// Locks the manifest of a directory, writing it first if there is none.
@@ -94,10 +129,10 @@ fn lock_manifest(output: &Path, manifest: &Value, is_part: bool) -> Result<Optio
                 }
                 match manifest::write(output, manifest) {
                     Ok(file) => {
-                        if is_part {
-                            lock_shared(&file);
+                        if let Some(file) = file.as_ref().filter(|_| is_part) {
+                            lock_shared(file);
                         }
-                        return Ok(Some(file));
+                        return Ok(file);
                     }
                     // Another run created the manifest first; read that.
                     Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::AlreadyExists => continue,
@@ -128,6 +163,9 @@ fn lock_manifest(output: &Path, manifest: &Value, is_part: bool) -> Result<Optio
 /// Whether the directory does not exist, is empty, or has only the partial manifest of a killed run.
 pub(super) fn is_vacant(directory: &Path) -> Result<bool> {
     let at = |error| AnamnesisError::at_path(error, directory);
+    if is_mounted(directory) {
+        return Ok(entry_names(directory)?.is_empty());
+    }
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
         entries => entries.map_err(at)?,

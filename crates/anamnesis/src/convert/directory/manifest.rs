@@ -64,8 +64,8 @@ pub(super) fn of(plan: &DirectoryPlan) -> Result<Value> {
     }))
 }
 
-/// Writes the manifest into a directory that has none, and locks it.
-pub(super) fn write(directory: &Path, manifest: &Value) -> Result<Arc<File>> {
+/// Writes the manifest into a directory that has none, and locks it; a store has no locks.
+pub(super) fn write(directory: &Path, manifest: &Value) -> Result<Option<Arc<File>>> {
     let mut text = serde_json::to_vec_pretty(manifest).map_err(std::io::Error::from)?;
     text.push(b'\n');
     let file = PendingFile::create(&directory.join(FILE), Existing::Refuse, text.len() as u64)?;

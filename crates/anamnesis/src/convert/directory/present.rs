@@ -9,7 +9,7 @@ use super::write::{DirectoryReport, is_done};
 use super::{DirectoryPlan, Shard};
 use crate::checkpoint::read_bounded;
 use crate::error::{AnamnesisError, Result};
-use crate::io::{FileSource, Source, open_file};
+use crate::io::{Source, open_file};
 use crate::pipeline::{self, Output, Progress, RememberOptions, TileSink};
 
 /// Bytes compared at a time.
@@ -32,7 +32,7 @@ impl DirectoryPlan {
         for shard in &shards {
             let differs = &differs;
             let begin = move || -> Result<Box<dyn TileSink + '_>> {
-                Ok(Box::new(ComparingSink { file: FileSource::open(&output.join(&shard.name))?, differs }))
+                Ok(Box::new(ComparingSink { file: open_file(&output.join(&shard.name))?, differs }))
             };
             outputs.push(Output { plan: &shard.plan, begin: Box::new(begin) });
         }
@@ -69,7 +69,7 @@ impl DirectoryPlan {
 
 /// Whether two files have the same bytes; false if the second is missing.
 pub(in crate::convert) fn has_same_content(a: &Path, b: &Path) -> Result<bool> {
-    let (a, b) = match FileSource::open(b) {
+    let (a, b) = match open_file(b) {
         Ok(b) => (open_file(a)?, b),
         Err(_) => return Ok(false),
     };
@@ -93,7 +93,7 @@ pub(in crate::convert) fn has_same_content(a: &Path, b: &Path) -> Result<bool> {
 
 /// A sink that compares tiles with an existing file instead of writing them.
 struct ComparingSink<'a> {
-    file: FileSource,
+    file: Box<dyn Source>,
     differs: &'a AtomicBool,
 }
 

@@ -11,7 +11,7 @@ use crate::checkpoint::read_sidecar;
 use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::{PendingFile, check_space, same_file};
-use crate::io::{Existing, FileSource, Source, open_file};
+use crate::io::{Existing, Source, entry, is_mounted, open_file};
 use crate::pipeline::{self, Distance, FileSink, Output, Progress, RememberOptions, TileSink};
 
 /// The result of writing a directory.
@@ -48,7 +48,7 @@ impl DirectoryPlan {
     pub fn state_of(&self, output: impl AsRef<Path>) -> OutputState {
         let output = output.as_ref();
         match is_vacant(output) {
-            _ if output.join(manifest::FILE).is_file() || output.join(manifest::STAGE).is_dir() => OutputState::Begun,
+            _ if is_file(&output.join(manifest::FILE)) || output.join(manifest::STAGE).is_dir() => OutputState::Begun,
             Ok(false) => OutputState::Foreign,
             _ => OutputState::Nothing,
         }
@@ -96,6 +96,9 @@ impl DirectoryPlan {
         }
         let manifest = manifest::of(self)?;
         if options.existing == Existing::Replace && !is_vacant(output)? {
+            if is_mounted(output) {
+                return refuse(ErrorKind::Unsupported, "has objects, and a folder of a store is not replaced");
+            }
             return self.replace(output, &manifest, options, &mut watch);
         }
         match Entry::begin(output, &manifest, self.options.part.is_some())? {
@@ -132,7 +135,9 @@ impl DirectoryPlan {
         check_space(output, needed)?;
         let begin = |shard: &Shard| -> Result<Box<dyn TileSink>> {
             let target = output.join(&shard.name);
-            Ok(Box::new(FileSink::new(PendingFile::create(&target, Existing::Replace, shard.plan.total_bytes)?)))
+            let file = PendingFile::create(&target, Existing::Replace, shard.plan.total_bytes)?;
+            file.skip(&shard.plan.gaps())?;
+            Ok(Box::new(FileSink::new(file)))
         };
         let mut outputs = Vec::with_capacity(to_write.len());
         for &shard in &to_write {
@@ -153,7 +158,7 @@ impl DirectoryPlan {
         let names = self.sidecars.iter().filter(|sidecar| !matches!(sidecar.fate, SidecarFate::Dropped(_)));
         let names = names.map(|sidecar| sidecar.name.clone()).chain(self.index.iter().map(|_| index_name(self.base)));
         self.shards.iter().all(|shard| is_done(shard, &output.join(&shard.name)))
-            && names.into_iter().all(|name| output.join(name).is_file())
+            && names.into_iter().all(|name| is_file(&output.join(name)))
     }
 
     /// The generated sidecars, by name: the index, new files and edited configurations.
@@ -195,13 +200,18 @@ impl DirectoryReport {
 /// Whether a weight file of this plan is complete. Files are renamed into place when complete, so size and header are
 /// sufficient evidence.
 pub(super) fn is_done(shard: &Shard, target: &Path) -> bool {
-    let has_front = |file: &FileSource| {
+    let has_front = |file: &dyn Source| {
         shard.plan.pieces.iter().all(|(offset, piece)| {
             let mut found = vec![0; piece.len()];
             file.read_at(*offset, &mut found).is_ok() && found == *piece
         })
     };
-    FileSource::open(target).is_ok_and(|file| file.len() == shard.plan.total_bytes && has_front(&file))
+    is_file(target) && open_file(target).is_ok_and(|file| file.len() == shard.plan.total_bytes && has_front(&*file))
+}
+
+/// Whether there is a file of this name.
+fn is_file(path: &Path) -> bool {
+    entry(path).is_ok_and(|entry| entry.is_some_and(|entry| entry.is_file()))
 }
 
 fn write_whole(target: &Path, text: &[u8]) -> Result<()> {
