@@ -28,7 +28,7 @@ usage: cargo xtask TASK
   publish      check packages, documentation and licences
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
   python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)
-  remote       test remote models with nginx and huggingface_hub
+  remote       test remote models with nginx, huggingface_hub, moto and Azurite
   ggml-types   compare the GGUF tensor types with those of the gguf package (PYTHON=... has it installed)";
 
 fn main() -> ExitCode {

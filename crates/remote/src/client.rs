@@ -3,8 +3,9 @@
 //! Redirects are followed here and not by the HTTP library, because the token of the hub must never reach another
 //! server, and because the target is remembered for the next range of the same file.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ureq::http::{HeaderMap, Response, StatusCode};
@@ -36,6 +37,9 @@ pub(crate) struct Client {
     hub: Option<Url>,
     requests: AtomicU64,
     bytes: AtomicU64,
+    sent: AtomicU64,
+    /// Names of optional files that may exist, but access to them is refused.
+    refused: Mutex<BTreeSet<String>>,
 }
 
 /// A request for a file or a range of it.
@@ -75,7 +79,15 @@ impl Client {
             config = config.tls_config(TlsConfig::builder().root_certs(authorities(path)?).build());
         }
         let hub = Url::parse(&options.hub.endpoint).ok();
-        Ok(Self { agent: config.build().new_agent(), options, hub, requests: 0.into(), bytes: 0.into() })
+        Ok(Self {
+            agent: config.build().new_agent(),
+            options,
+            hub,
+            requests: 0.into(),
+            bytes: 0.into(),
+            sent: 0.into(),
+            refused: Mutex::default(),
+        })
     }
 
     /// The number of requests so far.
@@ -86,6 +98,25 @@ impl Client {
     /// The number of bytes received so far, without headers.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_refused(&self, name: &str) {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+    }
+
+    /// The noted names.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// The number of bytes sent so far in files.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    #[cfg(feature = "clouds")]
+    pub(crate) fn count_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub(crate) fn count_bytes(&self, bytes: usize) {
@@ -127,13 +158,43 @@ impl Client {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
-        request.call().map_err(|error| failed(&error, url, self.options.timeout))
+        request.call().map_err(|error| failed(&error, url.host(), self.options.timeout))
+    }
+
+    /// Sends a prepared request once. Any status is an answer. `timeout` is a shorter one than that of the options.
+    #[cfg(feature = "clouds")]
+    pub(crate) fn exchange(
+        &self,
+        request: ureq::http::Request<impl ureq::AsSendBody>,
+        host: &str,
+        timeout: Option<Duration>,
+    ) -> Result<Response<Body>, RemoteError> {
+        // An operation that was cancelled still removes what it has begun.
+        if request.method() != ureq::http::Method::DELETE {
+            self.check_cancelled()?;
+        }
+        let timeout = timeout.unwrap_or(self.options.timeout).min(self.options.timeout);
+        let request = self.agent.configure_request(request).timeout_connect(Some(timeout)).build();
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.agent.run(request).map_err(|error| failed(&error, host, timeout))
     }
 
     pub(crate) fn check_cancelled(&self) -> Result<(), RemoteError> {
         match self.options.cancel.is_cancelled() {
             true => Err(RemoteError::new(RemoteFault::Cancelled, "the operation was cancelled")),
             false => Ok(()),
+        }
+    }
+
+    /// Repeats a request that fails for the moment.
+    pub(crate) fn repeat<T>(&self, mut send: impl FnMut() -> Result<T, Failure>) -> Result<T, RemoteError> {
+        let mut attempt = 0;
+        loop {
+            match send() {
+                Ok(done) => return Ok(done),
+                Err(failure) => self.pause(attempt, failure)?,
+            }
+            attempt += 1;
         }
     }
 
@@ -159,6 +220,7 @@ impl Client {
 }
 
 /// A failed attempt.
+#[derive(Debug, Clone)]
 pub(crate) struct Failure {
     pub(crate) error: RemoteError,
     /// Whether another attempt may succeed.
@@ -174,12 +236,22 @@ impl From<RemoteError> for Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
 impl Failure {
     /// The failure that a status other than success is.
     pub(crate) fn of_status(answer: &Answer) -> Self {
-        let status = answer.response.status();
-        let headers = answer.response.headers();
-        let host = answer.url.host();
+        Self::of_answer(answer.response.status(), answer.response.headers(), answer.url.host())
+    }
+
+    /// The failure that an answer with this status is.
+    pub(crate) fn of_answer(status: StatusCode, headers: &HeaderMap, host: &str) -> Self {
         let code = text(headers, "x-error-code").unwrap_or_default();
         let (fault, why) = match (code, status.as_u16()) {
             ("GatedRepo", _) => (RemoteFault::Gated, "access to this model has to be granted by its owner".to_owned()),
@@ -212,8 +284,7 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// The error of an attempt without an answer.
-fn failed(error: &ureq::Error, url: &Url, timeout: Duration) -> RemoteError {
-    let host = url.host();
+fn failed(error: &ureq::Error, host: &str, timeout: Duration) -> RemoteError {
     match error {
         ureq::Error::Timeout(_) => timed_out(host, timeout),
         ureq::Error::Io(error) => of_io(error, host, timeout),
@@ -244,6 +315,9 @@ pub(crate) fn of_io(error: &std::io::Error, host: &str, timeout: Duration) -> Re
         BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, TimedOut, UnexpectedEof,
         WouldBlock,
     };
+    if let Some(found) = error.get_ref().and_then(|error| error.downcast_ref::<RemoteError>()) {
+        return found.clone();
+    }
     match error.kind() {
         TimedOut | WouldBlock => timed_out(host, timeout),
         UnexpectedEof => RemoteError::new(RemoteFault::Connection, format!("{host} cut the connection")),

@@ -20,6 +20,8 @@ pub enum RemoteFault {
     Gated,
     /// Credentials are needed or not accepted.
     Unauthorized,
+    /// There are no usable credentials for a cloud.
+    Credentials,
     /// Access is refused.
     Forbidden,
     /// Too many requests.
@@ -36,6 +38,8 @@ pub enum RemoteFault {
     WebPage,
     /// The file changed while it was being read.
     Changed,
+    /// The file exists already and is not replaced.
+    Exists,
     /// Redirects in a circle, too many of them, or to a place that is not followed.
     Redirect,
     /// No answer in time.
@@ -102,7 +106,10 @@ impl From<RemoteError> for io::Error {
         let kind = match error.fault {
             RemoteFault::Address | RemoteFault::Scheme => ErrorKind::InvalidInput,
             RemoteFault::Missing => ErrorKind::NotFound,
-            RemoteFault::Gated | RemoteFault::Unauthorized | RemoteFault::Forbidden => ErrorKind::PermissionDenied,
+            RemoteFault::Gated | RemoteFault::Unauthorized | RemoteFault::Credentials | RemoteFault::Forbidden => {
+                ErrorKind::PermissionDenied
+            }
+            RemoteFault::Exists => ErrorKind::AlreadyExists,
             RemoteFault::Timeout => ErrorKind::TimedOut,
             RemoteFault::Connection | RemoteFault::Unreachable => ErrorKind::ConnectionAborted,
             RemoteFault::Cancelled => ErrorKind::Other,

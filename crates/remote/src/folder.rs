@@ -1,4 +1,4 @@
-//! Files of one remote folder, opened once each: the part that web servers and the hub have in common.
+//! Files of one remote folder, opened once each: the part that web servers, the hub and clouds have in common.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,9 +8,8 @@ use anamnesis::PositionedRead;
 
 use crate::client::Client;
 use crate::error::{RemoteError, RemoteFault};
-use crate::file::RemoteFile;
+use crate::file::{RemoteFile, Transport};
 use crate::reader::RemoteReader;
-use crate::url::Url;
 use crate::windows::Windows;
 
 /// Opens files at the same time, and each of them once.
@@ -19,7 +18,12 @@ pub(crate) struct Files {
     windows: Arc<Windows>,
     opened: Mutex<HashMap<String, Opened>>,
     changed: Condvar,
+    /// Whether access to a file that does not exist is refused, instead of saying that it does not.
+    hides_missing: Mutex<Option<bool>>,
 }
+
+/// A name that no file has.
+const NO_FILE: &str = ".anamnesis-no-such-file";
 
 #[derive(Clone)]
 enum Opened {
@@ -28,17 +32,23 @@ enum Opened {
     File(Arc<RemoteFile>),
 }
 
-/// A file to open: its name, its address, and its size if that is known.
+/// A file to open: its name, how it is asked for, and its size if that is known.
 pub(crate) struct Wanted {
     pub(crate) name: String,
-    pub(crate) url: Url,
+    pub(crate) transport: Arc<dyn Transport>,
     pub(crate) bytes: Option<u64>,
 }
 
 impl Files {
     pub(crate) fn new(client: &Arc<Client>) -> Self {
         let windows = Arc::new(Windows::new(client.options.concurrency));
-        Self { client: Arc::clone(client), windows, opened: Mutex::default(), changed: Condvar::new() }
+        Self {
+            client: Arc::clone(client),
+            windows,
+            opened: Mutex::default(),
+            changed: Condvar::new(),
+            hides_missing: Mutex::default(),
+        }
     }
 
     /// Opens a file, or waits for the thread that opens it; `None` if it does not exist.
@@ -54,7 +64,7 @@ impl Files {
         }
         opened.insert(wanted.name.clone(), Opened::Opening);
         drop(opened);
-        let found = RemoteFile::open(&self.client, &wanted.url, wanted.bytes).map(|file| Some(Arc::new(file)));
+        let found = RemoteFile::open(&self.client, &wanted.transport, wanted.bytes).map(|file| Some(Arc::new(file)));
         let found = match found {
             Err(error) if error.fault() == RemoteFault::Missing => Ok(None),
             found => found,
@@ -69,6 +79,30 @@ impl Files {
         drop(opened);
         self.changed.notify_all();
         found
+    }
+
+    /// Opens a file that is not needed; `None` if it does not exist. If access to it is refused, it may exist, and that is
+    /// an error, unless the server refuses access to a name that no file has in the same way.
+    pub(crate) fn find_optional(
+        &self,
+        name: &str,
+        wanted: impl Fn(&str) -> Option<Wanted>,
+    ) -> Result<Option<Arc<RemoteFile>>, RemoteError> {
+        let Some(file) = wanted(name) else { return Ok(None) };
+        let error = match self.find(&file) {
+            Err(error) if is_refused(&error) => error,
+            found => return found,
+        };
+        let mut hides_missing = self.hides_missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let hides = *hides_missing.get_or_insert_with(|| {
+            wanted(NO_FILE).is_some_and(|none| self.find(&none).is_err_and(|error| is_refused(&error)))
+        });
+        if !hides {
+            return Err(error);
+        }
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Opened::Missing);
+        self.client.note_refused(name);
+        Ok(None)
     }
 
     /// Opens files at the same time. Errors are met again by whoever opens the file.
@@ -94,4 +128,8 @@ impl Files {
     pub(crate) fn reader(&self, file: Arc<RemoteFile>) -> Arc<dyn PositionedRead> {
         Arc::new(RemoteReader::new(file, &self.windows))
     }
+}
+
+fn is_refused(error: &RemoteError) -> bool {
+    matches!(error.fault(), RemoteFault::Forbidden | RemoteFault::Unauthorized | RemoteFault::Credentials)
 }

@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::error::{RemoteError, RemoteFault};
 use crate::folder::{Files, Wanted};
 use crate::url::Url;
+use crate::web_file::WebFile;
 
 /// The usual names of the files of a checkpoint.
 const USUAL_NAMES: [&str; 28] = [
@@ -47,13 +48,15 @@ const USUAL_NAMES: [&str; 28] = [
 pub(crate) struct WebFolder {
     files: Files,
     folder: Url,
+    /// The file of the address, which is not optional.
+    named: String,
     /// The only file, if its address has a query: a signature is for one file.
     only: Option<(String, Url)>,
 }
 
 impl WebFolder {
-    pub(crate) fn new(client: &Arc<Client>, folder: Url, only: Option<(String, Url)>) -> Self {
-        Self { files: Files::new(client), folder, only }
+    pub(crate) fn new(client: &Arc<Client>, folder: Url, named: &str, only: Option<(String, Url)>) -> Self {
+        Self { files: Files::new(client), folder, named: named.to_owned(), only }
     }
 
     fn wanted(&self, name: &str) -> Option<Wanted> {
@@ -61,7 +64,8 @@ impl WebFolder {
             Some((only, url)) => (only == name).then(|| url.clone())?,
             None => self.folder.below(name),
         };
-        Some(Wanted { name: name.to_owned(), url, bytes: None })
+        let transport = Arc::new(WebFile::new(&self.files.client, url));
+        Some(Wanted { name: name.to_owned(), transport, bytes: None })
     }
 }
 
@@ -70,8 +74,11 @@ impl Store for WebFolder {
         if name.is_empty() {
             return Ok(Some(StoreEntry::Folder));
         }
-        let Some(wanted) = self.wanted(name) else { return Ok(None) };
-        Ok(self.files.find(&wanted)?.map(|file| {
+        let found = match (name == self.named, self.wanted(name)) {
+            (true, Some(wanted)) => self.files.find(&wanted)?,
+            _ => self.files.find_optional(name, |name| self.wanted(name))?,
+        };
+        Ok(found.map(|file| {
             let entry = StoreEntry::file(file.bytes());
             match file.version() {
                 Some(version) => entry.with_version(version),

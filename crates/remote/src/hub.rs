@@ -16,9 +16,9 @@ use serde_json::Value;
 
 use crate::client::{Ask, Client, Failure};
 use crate::error::{RemoteError, RemoteFault};
-use crate::file::read_up_to;
 use crate::folder::{Files, Wanted};
 use crate::url::Url;
+use crate::web_file::{WebFile, read_up_to};
 
 /// Maximum size of the list of a model's files.
 const MAX_LIST_BYTES: u64 = 32 << 20;
@@ -74,7 +74,8 @@ impl HubModel {
     pub(crate) fn wanted(&self, name: &str) -> Option<Wanted> {
         let file = self.list.get(name)?;
         let url = self.endpoint.below(&format!("{}/resolve/{}/{name}", self.model, self.commit));
-        Some(Wanted { name: name.to_owned(), url, bytes: file.bytes })
+        let transport = Arc::new(WebFile::new(&self.files.client, url));
+        Some(Wanted { name: name.to_owned(), transport, bytes: file.bytes })
     }
 
     /// A file of the list, read from the hub.
@@ -88,23 +89,16 @@ impl HubModel {
 
 /// The text of a small answer.
 fn fetch_text(client: &Client, url: &Url) -> Result<Vec<u8>, RemoteError> {
-    let mut attempt = 0;
-    loop {
-        let done =
-            client.send(&Ask { url, range: None, if_range: None }).map_err(Failure::from).and_then(|mut answer| {
-                match answer.response.status().is_success() {
-                    true => Ok(read_up_to(client, &mut answer, MAX_LIST_BYTES + 1)?),
-                    false => Err(Failure::of_status(&answer)),
-                }
-            });
-        match done {
-            Ok(text) if text.len() as u64 > MAX_LIST_BYTES => {
-                return Err(RemoteError::new(RemoteFault::Answer, "the list of the model's files is too long"));
-            }
-            Ok(text) => return Ok(text),
-            Err(failure) => client.pause(attempt, failure)?,
+    let text = client.repeat(|| {
+        let mut answer = client.send(&Ask { url, range: None, if_range: None })?;
+        match answer.response.status().is_success() {
+            true => Ok(read_up_to(client, &mut answer, MAX_LIST_BYTES + 1)?),
+            false => Err(Failure::of_status(&answer)),
         }
-        attempt += 1;
+    })?;
+    match text.len() as u64 > MAX_LIST_BYTES {
+        true => Err(RemoteError::new(RemoteFault::Answer, "the list of the model's files is too long")),
+        false => Ok(text),
     }
 }
 

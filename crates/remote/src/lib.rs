@@ -1,10 +1,12 @@
-//! Models of web servers and of the Hugging Face Hub for anamnesis, read in ranges: nothing is downloaded as a whole.
+//! Models of web servers, of the Hugging Face Hub and of clouds for anamnesis, read in ranges: nothing is downloaded as a
+//! whole.
 //!
 //! | address | source |
 //! |---|---|
 //! | `https://host/model.gguf` | a file of any server that answers range requests, with its sidecars |
 //! | `https://host/folder/model.safetensors.index.json`, `https://host/folder/` | a sharded checkpoint |
 //! | `hf:org/name`, `hf:org/name@revision/file` | a model of the local cache, otherwise of the hub |
+//! | `s3://bucket/key`, `gs://bucket/key`, `az://container/key` | a file or folder of a cloud, to read and to write (feature `clouds`) |
 //!
 //! An address is [mounted](Remote::mount): as long as the [`RemoteMount`] exists, every function of the library reads it by
 //! its path.
@@ -20,11 +22,14 @@
 //! ```
 //!
 //! **Dependencies.** `ureq` with rustls: blocking calls on a few threads suit positioned reads, it adds 19 crates and no
-//! asynchronous runtime. Stores with a protocol of their own (S3, GCS, Azure) are not read: the crate that is known to
-//! speak them correctly, `object_store`, brings about 130. Their public or signed `https` addresses are read like any
+//! asynchronous runtime. Clouds are spoken to by `object_store`, which has their signatures, credentials and lists; it
+//! brings 70 more crates, although its requests are sent by `ureq` too, and more than 30 seconds of compilation, so that
+//! it is a feature which is off by default. Without it, public or signed `https` addresses of objects are read like any
 //! other.
 
 mod client;
+#[cfg(feature = "clouds")]
+mod clouds;
 mod download;
 mod error;
 mod file;
@@ -34,6 +39,7 @@ mod hub;
 mod options;
 mod reader;
 mod url;
+mod web_file;
 mod windows;
 
 use std::path::{Path, PathBuf};
@@ -48,7 +54,7 @@ use hub::HubModel;
 pub use options::{HubOptions, RemoteOptions};
 use url::Url;
 
-/// Schemes of stores that are known and not read.
+/// Schemes of clouds.
 const CLOUDS: [&str; 7] = ["s3:", "gs:", "gcs:", "az:", "azure:", "abfs:", "abfss:"];
 
 /// The network: connections and settings that all addresses share.
@@ -116,10 +122,8 @@ impl Remote {
             return Ok(None);
         }
         let text = path.to_string_lossy();
-        if CLOUDS.iter().any(|scheme| text.to_ascii_lowercase().starts_with(scheme)) {
-            let scheme = text.split(':').next().unwrap_or_default().to_ascii_lowercase();
-            let why = format!("{scheme}: addresses are not read; use the public or a signed https address of the file");
-            return Err(AnamnesisError::Io(RemoteError::new(RemoteFault::Scheme, why).into()));
+        if is_cloud(&text) {
+            return self.mount_cloud(&text).map(Some);
         }
         match text.starts_with("hf:") {
             true => self.mount_hub(&text),
@@ -132,9 +136,34 @@ impl Remote {
         let (folder, name) = url.split();
         let only = url.query().is_some().then(|| (name.to_owned(), url.clone()));
         let root = folder.to_string();
-        let store = Arc::new(WebFolder::new(&self.client, folder, only));
+        let store = Arc::new(WebFolder::new(&self.client, folder, name, only));
         let mount = Mount::new(root.trim_end_matches('/'), store)?;
         Ok(RemoteMount { path: mount.root().join(name), mount, hub: None })
+    }
+
+    /// Whether a path is an address that outputs can be written to.
+    #[must_use]
+    pub fn is_writable(path: &Path) -> bool {
+        cfg!(feature = "clouds") && is_cloud(&path.to_string_lossy())
+    }
+
+    #[cfg(feature = "clouds")]
+    fn mount_cloud(&self, text: &str) -> anamnesis::Result<RemoteMount> {
+        let address = clouds::Address::parse(text).map_err(at_address)?;
+        let bucket = clouds::Bucket::new(&self.client, &address).map_err(at_address)?;
+        let (folder, name) = address.split();
+        let root = format!("{}/{folder}", address.root());
+        let store = Arc::new(clouds::CloudFolder::new(&self.client, Arc::new(bucket), folder, name));
+        let mount = Mount::new(root.trim_end_matches('/'), store)?;
+        let path = if name.is_empty() { mount.root().to_path_buf() } else { mount.root().join(name) };
+        Ok(RemoteMount { path, mount, hub: None })
+    }
+
+    #[cfg(not(feature = "clouds"))]
+    fn mount_cloud(&self, text: &str) -> anamnesis::Result<RemoteMount> {
+        let scheme = text.split(':').next().unwrap_or_default().to_ascii_lowercase();
+        let why = format!("{scheme}: addresses are read by builds with the feature `clouds`, which this one has not");
+        Err(at_address(RemoteError::new(RemoteFault::Scheme, why)))
     }
 
     fn mount_hub(&self, text: &str) -> anamnesis::Result<Option<RemoteMount>> {
@@ -153,10 +182,30 @@ impl Remote {
         Ok(Some(RemoteMount { path, mount, hub: Some((model, spec)) }))
     }
 
+    /// A counter of the bytes sent and received, for the display of progress.
+    #[must_use]
+    pub fn traffic(&self) -> Arc<dyn Fn() -> u64 + Send + Sync> {
+        let client = Arc::clone(&self.client);
+        Arc::new(move || client.bytes().saturating_add(client.sent()))
+    }
+
     /// The number of requests so far.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.client.requests()
+    }
+
+    /// Optional files, such as sidecars, that servers refuse access to in the same way as to files that do not exist.
+    /// They were taken as missing.
+    #[must_use]
+    pub fn refused_names(&self) -> Vec<String> {
+        self.client.refused()
+    }
+
+    /// The number of bytes sent so far, in files that are written to stores.
+    #[must_use]
+    pub fn sent_bytes(&self) -> u64 {
+        self.client.sent()
     }
 
     /// The number of bytes received so far, without headers.
@@ -164,6 +213,10 @@ impl Remote {
     pub fn bytes(&self) -> u64 {
         self.client.bytes()
     }
+}
+
+fn is_cloud(text: &str) -> bool {
+    CLOUDS.iter().any(|scheme| text.to_ascii_lowercase().starts_with(scheme))
 }
 
 fn at_model(model: &str, error: std::io::Error) -> AnamnesisError {

@@ -2,11 +2,13 @@
 //!
 //! Announced bytes come from [`Windows`]. Others, such as headers, are read when they are needed: a single read becomes
 //! one request for its bytes; reads that follow one another become one answer that stays open and is read step by step,
-//! so that a header of unknown length takes two requests. The last of these bytes stay in memory.
+//! so that a header of unknown length takes two requests: the first one of every file, and an open answer. The last of
+//! these bytes stay in memory.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anamnesis::PositionedRead;
@@ -25,6 +27,8 @@ const STREAM_BYTES: u64 = 64 << 20;
 const MAX_SKIP_BYTES: u64 = 256 << 10;
 /// Most bytes per file that stay in memory without having been announced.
 const MOST_KEPT_BYTES: u64 = 16 << 20;
+/// After so many reads that follow one another, more are expected. A header whose length is known takes two.
+const STEPS: u32 = 3;
 /// A longer read is not kept.
 const LONG_BYTES: u64 = 4 << 20;
 
@@ -33,6 +37,8 @@ pub(crate) struct RemoteReader {
     file: Arc<RemoteFile>,
     windows: Arc<Windows>,
     number: u64,
+    /// The end of the last read, and the number of reads up to there that followed one another.
+    steps: (AtomicU64, AtomicU32),
     kept: Mutex<Kept>,
 }
 
@@ -52,10 +58,13 @@ struct Kept {
 impl RemoteReader {
     pub(crate) fn new(file: Arc<RemoteFile>, windows: &Arc<Windows>) -> Self {
         let number = windows.add(Arc::clone(&file));
-        Self { file, windows: Arc::clone(windows), number, kept: Mutex::default() }
+        Self { file, windows: Arc::clone(windows), number, steps: Default::default(), kept: Mutex::default() }
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), RemoteError> {
+        let (last, steps) = &self.steps;
+        let is_next = last.swap(offset + buffer.len() as u64, Ordering::Relaxed) == offset;
+        steps.store(if is_next { steps.load(Ordering::Relaxed).saturating_add(1) } else { 1 }, Ordering::Relaxed);
         let mut at = offset;
         let mut rest = buffer;
         while !rest.is_empty() {
@@ -77,16 +86,24 @@ impl RemoteReader {
             Found::Nothing { next } => {
                 let wanted = buffer.len().min(usize::try_from(next - at).unwrap_or(usize::MAX));
                 let limit = next.min(self.file.bytes());
+                let is_walk = self.steps.1.load(Ordering::Relaxed) >= STEPS;
                 let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.read(&self.file, at, limit, buffer.get_mut(..wanted).unwrap_or_default())
+                kept.read(&self.file, at..limit, is_walk, buffer.get_mut(..wanted).unwrap_or_default())
             }
         }
     }
 }
 
 impl Kept {
-    /// Reads at least one byte; requests end at `limit`.
-    fn read(&mut self, file: &RemoteFile, at: u64, limit: u64, buffer: &mut [u8]) -> Result<usize, RemoteError> {
+    /// Reads at least one byte from the start of `range` on; requests end where it ends.
+    fn read(
+        &mut self,
+        file: &RemoteFile,
+        range: Range<u64>,
+        is_walk: bool,
+        buffer: &mut [u8],
+    ) -> Result<usize, RemoteError> {
+        let Range { start: at, end: limit } = range;
         self.time += 1;
         let time = self.time;
         if let Some((start, (piece, used))) = self.pieces.range_mut(..=at).next_back() {
@@ -115,7 +132,7 @@ impl Kept {
         if self.stream.as_ref().is_some_and(|(_, place)| !is_next(*place)) {
             self.stream = None;
         }
-        let is_sequential = at > 0 && at == self.end;
+        let is_sequential = is_walk || (at > 0 && at == self.end);
         let piece = match self.stream.take() {
             None if !is_sequential => self.single(file, at, at.saturating_add(wanted.max(LEAST_BYTES)).min(limit))?,
             stream => self.streamed(file, stream, at, wanted.max(STEP_BYTES).min(limit - at))?,

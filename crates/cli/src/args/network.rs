@@ -38,6 +38,18 @@ impl Command {
         output.as_deref()
     }
 
+    /// The output that was named, of a command that writes a model.
+    #[cfg(feature = "remote")]
+    pub(crate) fn model_output(&mut self) -> Option<&mut PathBuf> {
+        let output = match self {
+            Self::Remember(args) => &mut args.write.output,
+            Self::Convert(args) => &mut args.write.output,
+            Self::Forget(args) => &mut args.write.output,
+            _ => return None,
+        };
+        output.as_mut()
+    }
+
     /// The paths of models that the command reads, and the options of the network for them.
     pub(crate) fn inputs(&mut self) -> Option<(NetworkArgs, Vec<&mut PathBuf>)> {
         fn of<'a>(

@@ -49,6 +49,10 @@ impl Writing<'_> {
         printer: &Printer,
     ) -> Result<(), Failure> {
         let output = self.output()?;
+        if output_path::is_address(&output) {
+            let why = "a model of several components is written to a directory, not to a store".to_owned();
+            return Err(Failure::Usage(why));
+        }
         let existing = if self.write.force { Existing::Replace } else { Existing::Refuse };
         let Self { components, write, .. } = self;
         components.check_output(&output, existing).map_err(advise)?;

@@ -40,7 +40,7 @@ use crate::ui::{Printer, json::strings, shown};
 
 /// Runs a command. `named` is the CPU level of conversions; by default the best available.
 pub(crate) fn run(cli: &mut Cli, named: Option<CpuLevel>, printer: &Printer) -> Result<(), Failure> {
-    remote::refuse_output(&cli.command)?;
+    remote::refuse_output(&mut cli.command)?;
     let mounts = remote::mount(&mut cli.command, printer)?;
     let done = run_command(&cli.command, named, printer);
     mounts.print_details(printer);

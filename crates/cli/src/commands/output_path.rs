@@ -16,6 +16,11 @@ pub(crate) fn is_stream(output: &Path) -> bool {
     output.as_os_str() == STREAM
 }
 
+/// Whether an output is an address of a store, which has no folders to create.
+pub(crate) fn is_address(output: &Path) -> bool {
+    output.to_str().is_some_and(|output| output.contains("://"))
+}
+
 /// Whether an output is a single file for any input: standard output, or a path with the extension `.safetensors`.
 pub(crate) fn is_file(output: &Path) -> bool {
     is_stream(output) || (extension_of(output) == "safetensors" && !output.is_dir())
@@ -114,7 +119,7 @@ pub(crate) fn check_directory(output: &Path) -> Result<(), Failure> {
 
 fn check_parent(output: &Path) -> Result<(), Failure> {
     match output.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() && metadata(folder)?.is_none() => {
+        Some(folder) if !folder.as_os_str().is_empty() && !is_address(output) && metadata(folder)?.is_none() => {
             let text = format!("{}: there is no such folder", folder.display());
             refuse(ErrorKind::NotFound, text, "create it or choose another place with -o")
         }

@@ -14,6 +14,6 @@ pub(crate) mod width;
 
 pub(crate) use path::shown;
 pub(crate) use printer::Printer;
-pub(crate) use progress::ProgressBar;
+pub(crate) use progress::{ProgressBar, Traffic};
 pub(crate) use size::size;
 pub(crate) use table::{Column, Page, Table};

@@ -1,6 +1,6 @@
 //! Output streams: results go to standard output, progress and failures to standard error.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::shades::ellipsis;
 use super::style::Style;
-use super::{Page, ProgressBar, Table, json, size, width};
+use super::{Page, ProgressBar, Table, Traffic, json, size, width};
 use crate::args::OutputArgs;
 use crate::call::Caller;
 use crate::exit::Failure;
@@ -28,6 +28,8 @@ pub(crate) struct Printer {
     is_stdout_reserved: Cell<bool>,
     /// The program that receives the document instead of standard output.
     caller: Option<Caller>,
+    /// The bytes over the network, if there is one.
+    traffic: RefCell<Option<Traffic>>,
 }
 
 impl Printer {
@@ -41,7 +43,14 @@ impl Printer {
             closed: Cell::new(false),
             is_stdout_reserved: Cell::new(false),
             caller: None,
+            traffic: RefCell::default(),
         }
+    }
+
+    /// Shows the bytes over the network with the progress.
+    #[cfg(feature = "remote")]
+    pub(crate) fn show_traffic(&self, traffic: Traffic) {
+        self.traffic.replace(Some(traffic));
     }
 
     /// A printer for a program in the same process: it prints nothing and keeps the document.
@@ -88,7 +97,7 @@ impl Printer {
         match &self.caller {
             Some(caller) => ProgressBar::called(total, caller.progress.clone()),
             None if self.quiet => ProgressBar::hidden(),
-            None => ProgressBar::new(total),
+            None => ProgressBar::new(total, self.traffic.borrow().clone()),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The progress bar of a conversion.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressState, ProgressStyle};
@@ -15,14 +16,26 @@ pub(crate) struct ProgressBar {
     call: Option<OnProgress>,
 }
 
+/// The number of bytes sent and received over the network so far.
+pub(crate) type Traffic = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 /// Redraw interval without progress, to show that the process is alive.
 const TICK: Duration = Duration::from_millis(500);
 
 impl ProgressBar {
-    pub(crate) fn new(total: u64) -> Self {
+    pub(crate) fn new(total: u64, traffic: Option<Traffic>) -> Self {
         let bar = indicatif::ProgressBar::new(total);
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3}%  {figures}") {
-            bar.set_style(style.progress_chars("━╸ ").with_key("figures", figures));
+            bar.set_style(style.progress_chars("━╸ ").with_key(
+                "figures",
+                move |state: &ProgressState, out: &mut dyn Write| {
+                    // Errors of the bar are ignored.
+                    let _ = figures(state, out);
+                    if let Some(bytes) = traffic.as_ref().map(|traffic| traffic()) {
+                        let _ = write!(out, "  {}", over_network(bytes));
+                    }
+                },
+            ));
         }
         if !bar.is_hidden() {
             bar.enable_steady_tick(TICK);
@@ -66,10 +79,14 @@ impl Drop for ProgressBar {
 }
 
 /// Done and total, then speed and remaining time as soon as they can be estimated.
-fn figures(state: &ProgressState, out: &mut dyn Write) {
-    // Errors of the bar are ignored.
-    let _ = write!(out, "{} of {}", size(state.pos()), size(state.len().unwrap_or(0)));
-    if state.pos() > 0 {
-        let _ = write!(out, "  {}/s  {:#} left", size(state.per_sec() as u64), HumanDuration(state.eta()));
+fn figures(state: &ProgressState, out: &mut dyn Write) -> std::fmt::Result {
+    write!(out, "{} of {}", size(state.pos()), size(state.len().unwrap_or(0)))?;
+    match state.pos() {
+        0 => Ok(()),
+        _ => write!(out, "  {}/s  {:#} left", size(state.per_sec() as u64), HumanDuration(state.eta())),
     }
+}
+
+fn over_network(bytes: u64) -> String {
+    format!("network {}", size(bytes))
 }

@@ -7,6 +7,8 @@ mod answering;
 mod bombs;
 mod browser;
 mod checkpoint;
+#[cfg(feature = "clouds")]
+mod clouds;
 mod components;
 mod conditions;
 mod configuring;

@@ -279,12 +279,37 @@ fn addresses_of_clouds_and_malformed_ones_are_refused_by_name() {
         assert!(!error.to_string().contains("secret"), "{error}");
         RemoteError::behind(&error).unwrap().fault()
     };
-    for address in ["s3://secret/key", "gs://secret/key", "az://secret/key"] {
-        assert_eq!(fault(address), RemoteFault::Scheme);
+    if !cfg!(feature = "clouds") {
+        for address in ["s3://secret/key", "gs://secret/key", "az://secret/key"] {
+            assert_eq!(fault(address), RemoteFault::Scheme);
+        }
     }
     for address in ["https://user:secret@host/x", "https://host/../secret", "https://host/\u{1b}secret"] {
         assert_eq!(fault(address), RemoteFault::Address);
     }
     assert!(remote.mount(Path::new("hf:../secret")).is_err());
     assert!(remote.mount(Path::new("models/file.gguf")).unwrap().is_none());
+}
+
+#[test]
+fn a_refused_sidecar_is_an_error_unless_missing_files_are_refused_too() {
+    let start = |unknown: u16| {
+        let model = model();
+        Server::start(move |request, _| match request.name() {
+            "/model.safetensors" => Reply::file(&model, "etag", request),
+            "/config.json" => Reply::new(403, ""),
+            _ => Reply::new(unknown, ""),
+        })
+    };
+    let open = |server: &Server| {
+        let remote = remote();
+        let mount = mount(&remote, &format!("{}/model.safetensors", server.address));
+        (converted(mount.path()).map(|_| ()), remote.refused_names())
+    };
+    let (refused, _) = open(&start(404));
+    let refused = refused.unwrap_err();
+    assert!(refused.to_string().contains("config.json"), "{refused}");
+    assert_eq!(RemoteError::behind(&refused).unwrap().fault(), RemoteFault::Forbidden);
+    let (opened, names) = open(&start(403));
+    assert!(opened.is_ok() && names.contains(&"config.json".to_owned()), "{opened:?} {names:?}");
 }

@@ -29,7 +29,7 @@ impl Request<'_> {
         let mut name = OsString::from(PREFIX);
         name.push(model.file_name().unwrap_or_default());
         let output = model.with_file_name(name);
-        if output.exists() && !self.write.force && !self.write.dry_run {
+        if anamnesis::exists(&output) && !self.write.force && !self.write.dry_run {
             let text = format!("{}: it exists already", output.display());
             let error = AnamnesisError::Io(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
             return Err(Failure::Refused { error, advice: Some("--force replaces it".to_owned()) });

@@ -86,7 +86,7 @@ impl<'a> FileJob<'a> {
         }
         let needs = Needs::of(&self.output, plan.total_bytes(), plan.run());
         needs.print(printer)?;
-        let exists = !output_path::is_stream(&self.output) && files.iter().any(|(path, _)| path.exists());
+        let exists = !output_path::is_stream(&self.output) && files.iter().any(|(path, _)| anamnesis::exists(path));
         if exists && !self.write.force {
             let which = if is_split { "One of those files" } else { "That file" };
             printer.text(format_args!("{which} exists: --force replaces it, -o chooses another name"))?;

@@ -83,7 +83,7 @@ impl DirectoryJob<'_> {
             _ => {}
         }
         if printer.is_json() {
-            document["output_exists"] = self.output.exists().into();
+            document["output_exists"] = anamnesis::exists(&self.output).into();
             document["output_state"] = state_name(found).into();
             needs.add_to(&mut document);
             let shard = |(index, (name, bytes)): (usize, &(&str, u64))| json!({ "name": name, "bytes": bytes, "in_this_run": is_mine[index] });
