@@ -6,5 +6,6 @@ mod containers;
 mod counting;
 mod faults;
 mod hub;
+mod outputs;
 mod samples;
 mod server;
