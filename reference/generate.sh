@@ -15,7 +15,7 @@ if [ $# -eq 0 ]; then
         compressed_tensors compressed_tensors_old compressed_tensors_more \
         modelopt modelopt_models quark mxfp4 \
         comfy comfy_encode gemma aqlm vptq sinq \
-        gguf ggml_encode npz pth onnx dcp whisper \
+        gguf ggml_encode npz pth lightning onnx dcp whisper \
         vocabularies architectures adapters projectors \
         splits end_to_end measure
 fi

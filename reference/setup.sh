@@ -28,7 +28,7 @@ pip install --no-deps --target "$REF/auto_gptq" auto-gptq==0.7.1
 
 # Libraries of single formats.
 pip install --no-deps --target "$REF/dialects" comfy-kitchen==0.2.40 convert_to_quant==1.3.4 aqlm==1.1.7 \
-    vptq==0.0.5.post1 sinq==0.2.0
+    vptq==0.0.5.post1 sinq==0.2.0 pytorch-lightning==2.6.6 lightning-utilities==0.15.3 torchmetrics==1.9.0
 
 # Quark compiles a part of itself when it is first used.
 pip install --no-deps --target "$REF/quark" amd-quark==0.13 onnx==1.21.0 onnxslim==0.1.98 joblib==1.6.0

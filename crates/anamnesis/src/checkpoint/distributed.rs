@@ -29,8 +29,7 @@ pub(super) fn locate(directory: &Path) -> Result<Located> {
         let why = format!("{} has no file {missing}, which describes the others", directory.display());
         return Err(AnamnesisError::unsupported(DISTRIBUTED, why));
     }
-    let set = Set { directory: directory.to_path_buf(), files: vec![METADATA_FILE.to_owned()], index: None };
-    Ok(Located::Set(set))
+    Ok(Located::Set(Set::new(directory, vec![METADATA_FILE.to_owned()])))
 }
 
 /// The shards of a directory. Those of one rank alone are not a checkpoint, as far as their names show.
@@ -43,7 +42,7 @@ pub(super) fn shards(directory: &Path) -> Result<Located> {
     }
     match &files[..] {
         [single] => Ok(Located::File(directory.join(single))),
-        _ => Ok(Located::Set(Set { directory: directory.to_path_buf(), files, index: None })),
+        _ => Ok(Located::Set(Set::new(directory, files))),
     }
 }
 

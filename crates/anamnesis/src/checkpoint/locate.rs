@@ -54,7 +54,7 @@ pub(super) fn locate(path: &Path) -> Result<Located> {
         return distributed::shards(&parent);
     }
     if keras::is_index(&name) {
-        return Ok(Located::Set(Set { files: keras::files(&parent, &name)?, directory: parent, index: None }));
+        return Ok(Located::Set(keras::shards(&parent, &name)?));
     }
     if let Some(shard) = Numbered::parse(&name) {
         let of_flax = format!("{}{FLAX_INDEX_END}", shard.base());
@@ -69,7 +69,7 @@ pub(super) fn locate(path: &Path) -> Result<Located> {
                 return Ok(Located::Set(set));
             }
         }
-        return Ok(Located::Set(Set { files: shard.all(&parent)?, directory: parent, index: None }));
+        return Ok(Located::Set(Set::new(&parent, shard.all(&parent)?)));
     }
     Ok(Located::File(path.to_path_buf()))
 }
@@ -92,7 +92,7 @@ fn from_index(directory: &Path, name: &str) -> Result<Located> {
     if files.is_empty() {
         return Err(AnamnesisError::parse(format!("{name} names no file")));
     }
-    Ok(Located::Set(Set { directory: directory.to_path_buf(), files, index: Some((name.to_owned(), index)) }))
+    Ok(Located::Set(Set { index: Some((name.to_owned(), index)), ..Set::new(directory, files) }))
 }
 
 fn directory(directory: &Path) -> Result<Located> {
@@ -108,7 +108,7 @@ fn directory(directory: &Path) -> Result<Located> {
         return from_index(directory, index);
     }
     let models: Vec<_> = names.iter().filter(|name| name.ends_with(".safetensors")).collect();
-    let set = |files: Vec<String>| Ok(Located::Set(Set { directory: directory.to_path_buf(), files, index: None }));
+    let set = |files: Vec<String>| Ok(Located::Set(Set::new(directory, files)));
     if models.iter().any(|name| *name == "model.safetensors") {
         return set(vec!["model.safetensors".to_owned()]);
     }
@@ -133,14 +133,14 @@ fn other_formats(directory: &Path, names: &[String]) -> Result<Located> {
     if let Some(index) = tensorflow::index_in(directory, names)? {
         return Ok(Located::File(index));
     }
-    let set = |files: Vec<String>| Ok(Located::Set(Set { directory: directory.to_path_buf(), files, index: None }));
+    let set = |files: Vec<String>| Ok(Located::Set(Set::new(directory, files)));
     let indices: Vec<_> = names.iter().filter(|name| name.ends_with(FLAX_INDEX_END)).collect();
     if let [index] = indices[..] {
         return from_index(directory, index);
     }
     let indices: Vec<_> = names.iter().filter(|name| keras::is_index(name)).collect();
     if let [index] = indices[..] {
-        return set(keras::files(directory, index)?);
+        return Ok(Located::Set(keras::shards(directory, index)?));
     }
     for format in [Format::Flax, Format::Hdf5, Format::Keras, Format::TfLite] {
         let files: Vec<_> = names.iter().filter(|name| is_named_as(name, format)).collect();
@@ -171,7 +171,7 @@ fn gguf_directory(directory: &Path, names: &[String]) -> Result<Located> {
         None => Ok(Located::File(directory.join(first))),
         Some(parts) => {
             let files = parts.all(directory)?;
-            Ok(Located::Set(Set { directory: directory.to_path_buf(), files, index: None }))
+            Ok(Located::Set(Set::new(directory, files)))
         }
     }
 }

@@ -24,9 +24,16 @@ pub(super) struct Set {
     pub files: Vec<String>,
     /// The index that lists them, with its file name.
     pub index: Option<(String, Index)>,
+    /// Groups of tensors that an index lists instead, with the files that must have some of each.
+    pub groups: Vec<(String, String)>,
 }
 
 impl Set {
+    /// Files without an index.
+    pub(super) fn new(directory: &Path, files: Vec<String>) -> Self {
+        Self { directory: directory.to_path_buf(), files, index: None, groups: Vec::new() }
+    }
+
     /// Whether its files are shards of a distributed checkpoint, which have pieces of tensors.
     pub(super) fn is_in_pieces(&self) -> bool {
         self.files.len() > 1 && self.files.iter().all(|name| is_distributed_shard(name))

@@ -178,6 +178,7 @@ impl Checkpoint {
         }
         let format = format.ok_or_else(|| AnamnesisError::NoWeights { directory: set.directory.clone() })?;
         parts::check_set(&catalogs, &set.files)?;
+        keras::check_groups(&set, &catalogs)?;
         let (sources, catalog) = match is_in_pieces {
             true => distributed::assemble(sources, catalogs, &set.files, &mut budget)?,
             false => (sources, Catalog::merge(catalogs, &set.files)?),
@@ -450,7 +451,7 @@ impl Checkpoint {
 
     /// Checksum errors in one of its files.
     pub(crate) fn damage_of(&self, file: &dyn Source) -> Result<Vec<String>> {
-        container::of(self.format).damage(file, &mut Budget::new(&self.limits))
+        container::damage(file, self.format, &mut Budget::new(&self.limits))
     }
 
     /// The format of its files.

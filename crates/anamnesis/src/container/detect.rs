@@ -1,12 +1,13 @@
-//! Format detection: by the first bytes of a file, then by its extension.
+//! Format detection: by the first bytes of a file, then by its extension. A tar file is the model inside of it.
 
 use std::path::Path;
 
-use super::explain::{explain, non_tensor_kind};
+use super::explain::{explain, is_tensor_file, non_tensor_kind};
 use super::identity::Format;
 use super::interface::{Evidence, Opened};
 use super::options::OpenOptions;
 use super::registry::{ALL, of};
+use super::tar;
 use super::unread::{by_content, by_extension};
 use crate::error::{FileKind, Result};
 use crate::io::{ReadAt, Source, open_file};
@@ -23,8 +24,10 @@ use crate::limits::{Budget, ParseLimits};
 /// # Errors
 /// `Io` if the file cannot be read, `NotAModel` if it is empty, text, or compressed as a whole.
 pub fn detect_format(path: &Path) -> Result<Format> {
-    let source = open_file(path)?;
-    detect(&source.head()?, &extension_of(Some(path))).map_err(|error| error.in_file(path))
+    let mut budget = Budget::new(&ParseLimits::default());
+    unpacked(open_file(path)?, &mut budget)
+        .and_then(|source| detect(&source.head()?, &extension_of(Some(path))))
+        .map_err(|error| error.in_file(path))
 }
 
 /// The format of a file's bytes.
@@ -58,11 +61,28 @@ pub(crate) fn open(
     options: &OpenOptions,
     budget: &mut Budget,
 ) -> Result<(Format, Opened)> {
+    let source = unpacked(source, budget)?;
     let (head, extension) = (source.head()?, extension_of(source.path()));
     refuse_unread(&head, &extension)?;
     let format = detect(&head, &extension)?;
     let opened = of(format).open(source, file, options, budget);
     Ok((format, opened.map_err(|error| explain(error, format, &head))?))
+}
+
+/// Checksum errors of a file of a format, as messages.
+pub(crate) fn damage(file: &dyn Source, format: Format, budget: &mut Budget) -> Result<Vec<String>> {
+    match tar::model(file, is_tensor_file, budget)? {
+        Some(member) => of(format).damage(&tar::inside(file, &member)?, budget),
+        None => of(format).damage(file, budget),
+    }
+}
+
+/// The model inside of a tar file, or the file itself.
+fn unpacked(source: Box<dyn Source>, budget: &mut Budget) -> Result<Box<dyn Source>> {
+    Ok(match tar::model(&*source, is_tensor_file, budget)? {
+        Some(member) => Box::new(tar::inside(source, &member)?),
+        None => source,
+    })
 }
 
 /// The extension of a path, in lower case, without the dot.

@@ -28,8 +28,12 @@ pub(crate) fn explain(error: AnamnesisError, format: Format, head: &[u8]) -> Ana
 
 /// The kind of a file that is not a tensor file, by its first bytes.
 pub(super) fn non_tensor_kind(head: &[u8]) -> Option<FileKind> {
-    let is_tensor_file = ALL.iter().any(|about| about.container.recognises(head) >= Evidence::Ambiguous);
-    if is_tensor_file { None } else { sniff(head) }
+    if is_tensor_file(head) { None } else { sniff(head) }
+}
+
+/// Whether the first bytes of a file are those of a tensor file.
+pub(super) fn is_tensor_file(head: &[u8]) -> bool {
+    ALL.iter().any(|about| about.container.recognises(head) >= Evidence::Ambiguous)
 }
 
 /// The format that the first bytes identify. A ZIP signature alone does not: several formats are archives.

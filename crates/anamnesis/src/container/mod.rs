@@ -38,6 +38,7 @@ pub(crate) mod safetensors;
 mod sniff;
 #[cfg(feature = "containers")]
 mod strided;
+pub(crate) mod tar;
 #[cfg(feature = "containers")]
 mod tensorflow;
 #[cfg(feature = "containers")]
@@ -48,7 +49,7 @@ mod whisper;
 #[cfg(feature = "containers")]
 pub(crate) mod zip;
 
-pub(crate) use detect::open;
+pub(crate) use detect::{damage, open};
 pub use detect::{detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits};
 pub(crate) use explain::explain;
 pub use identity::Format;

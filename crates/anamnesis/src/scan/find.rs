@@ -1,12 +1,14 @@
 //! Finding the pickles of a file.
 
-use super::report::ScanReport;
+use super::probe::reaches_global;
+use super::report::{ScanReport, ScannedPickle};
 use super::scanner::PickleScanner;
 use crate::container::pth::pickle::caps::MAX_PKL_SIZE;
 use crate::container::pth::{check_pickle_size, legacy};
 use crate::container::zip::{Archive, Entry, consecutive, read_prefix};
+use crate::container::{Format, detect_format_from_bytes, tar};
 use crate::error::{AnamnesisError, Result, printable};
-use crate::io::{SlicedSource, Source};
+use crate::io::{ReadAt, SlicedSource, Source};
 use crate::limits::{Budget, ParseLimits};
 
 /// Maximum number of consecutive pickles.
@@ -19,29 +21,150 @@ const SNIFFED_BYTES: u64 = 2;
 const MAX_GUESSED_BYTES: u64 = 16 << 20;
 /// Maximum characters of an entry name in a report.
 const MAX_NAME_CHARS: usize = 4096;
+/// Extensions of files that are pickles or contain them, in lower case.
+const EXTENSIONS: [&str; 14] = [
+    "distcp",
+    "pt",
+    "pth",
+    "bin",
+    "ckpt",
+    "nemo",
+    "pkl",
+    "pickle",
+    "joblib",
+    "dill",
+    "npy",
+    "npz",
+    "zip",
+    "torchscript",
+];
 const NPY_MAGIC: &[u8] = b"\x93NUMPY";
+/// The entry of a Keras archive that has its weights.
+const KERAS_WEIGHTS: &str = "model.weights.h5";
+const LAMBDA_LAYERS: &str = "Lambda layers of Keras can contain Python code, which is not scanned";
 
 pub(super) fn scan(source: &dyn Source, limits: &ParseLimits) -> Result<ScanReport> {
     let mut report = ScanReport::default();
-    let mut head = vec![0; source.len().min(512) as usize];
-    source.read_at(0, &mut head)?;
-    let found = match &head[..] {
-        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archives(source, limits, &mut report),
-        [b'G', b'G', b'U', b'F', ..] => set_kind(&mut report, "GGUF file"),
-        head if is_safetensors(head) => set_kind(&mut report, "safetensors file"),
-        head if head.starts_with(NPY_MAGIC) => npy_file(source, limits, &mut report),
-        head if head.get(257..262) == Some(b"ustar") => {
-            set_kind(&mut report, "tar file")?;
-            Err(AnamnesisError::unsupported("tar", "its pickles are not looked into; unpack it first"))
-        }
-        head => stream(source, legacy::is_legacy(head), limits, &mut report),
+    let (head, mut scanner) = (source.head()?, PickleScanner::new(limits));
+    let found = match tar::is_tar(&head) {
+        true => tar_file(source, limits, &mut scanner, &mut report),
+        false => content(source, &head, limits, &mut scanner, &mut report),
     };
-    match found {
-        Ok(()) => {}
-        Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
-        Err(error) => report.problems.push(error.to_string()),
-    }
+    add_problem(&mut report, found, |error| error.to_string())?;
     Ok(report)
+}
+
+/// Adds a problem of the content to the report; other errors are returned.
+fn add_problem(
+    report: &mut ScanReport,
+    found: Result<()>,
+    message: impl FnOnce(AnamnesisError) -> String,
+) -> Result<()> {
+    match found {
+        Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
+        Err(error) => report.problems.push(message(error)),
+        Ok(()) => {}
+    }
+    Ok(())
+}
+
+/// Scans a file other than a tar file.
+fn content(
+    source: &dyn Source,
+    head: &[u8],
+    limits: &ParseLimits,
+    scanner: &mut PickleScanner,
+    report: &mut ScanReport,
+) -> Result<()> {
+    match head {
+        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archives(source, limits, scanner, report),
+        [b'G', b'G', b'U', b'F', ..] => set_kind(report, "GGUF file"),
+        head if is_safetensors(head) => set_kind(report, "safetensors file"),
+        head if head.starts_with(NPY_MAGIC) => npy_file(source, scanner, report),
+        head => match recognised(head) {
+            Some(format) if !reaches_global(source, limits)? => {
+                describe(report, format);
+                Ok(())
+            }
+            _ => stream(source, legacy::is_legacy(head), limits, scanner, report),
+        },
+    }
+}
+
+/// Scans the files of a tar file, and its first bytes: the name of the first file could be a pickle.
+fn tar_file(
+    source: &dyn Source,
+    limits: &ParseLimits,
+    scanner: &mut PickleScanner,
+    report: &mut ScanReport,
+) -> Result<()> {
+    if reaches_global(source, limits)? {
+        stream(source, false, limits, scanner, report)?;
+    }
+    set_kind(report, "tar file")?;
+    for member in tar::members(source, &mut Budget::new(limits))? {
+        let slice = tar::inside(source, &member)?;
+        let (head, name) = (slice.head()?, printable(&member.name, MAX_NAME_CHARS));
+        let is_sure = may_hold_pickles(&member.name, &head);
+        if head.is_empty() || (!is_sure && member.bytes > MAX_GUESSED_BYTES) {
+            continue;
+        }
+        let mut inner = ScanReport::default();
+        let found = match tar::is_tar(&head) {
+            true => Err(AnamnesisError::unsupported("tar", "a tar file inside of a tar file is not looked into")),
+            false => content(&slice, &head, limits, scanner, &mut inner),
+        };
+        add_problem(report, found, |error| format!("{name}: {error}"))?;
+        // Text and other files are no pickles, unless they parse as one that refers to a global.
+        if is_sure || inner.pickles.iter().any(|pickle| !pickle.globals.is_empty()) {
+            report.pickles.extend(inner.pickles.into_iter().map(|pickle| ScannedPickle {
+                name: if pickle.name.is_empty() { name.clone() } else { format!("{name}: {}", pickle.name) },
+                ..pickle
+            }));
+            let lines =
+                |lines: Vec<String>| lines.into_iter().map(|line| format!("{name}: {line}")).collect::<Vec<_>>();
+            report.problems.extend(lines(inner.problems));
+            report.notes.extend(lines(inner.notes));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file is a pickle or can contain one, by its extension or its first bytes.
+pub(super) fn may_hold_pickles(name: &str, head: &[u8]) -> bool {
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str()))
+        || matches!(head, [0x80, 0..=5, ..] | [b'P', b'K', 3 | 5, 4 | 6, ..])
+        || head.starts_with(NPY_MAGIC)
+}
+
+/// The noun for a file of a format, without its article.
+fn file_of(format: Format) -> &'static str {
+    let file = format.about().file;
+    file.split_once(' ').map_or(file, |(_, noun)| noun)
+}
+
+/// The format that the first bytes of a file indicate, if it is one without pickles.
+fn recognised(head: &[u8]) -> Option<Format> {
+    let format = detect_format_from_bytes(head).ok()?;
+    (!matches!(format, Format::Safetensors | Format::Pth | Format::Distributed)).then_some(format)
+}
+
+/// The report of a file without pickles.
+fn describe(report: &mut ScanReport, format: Format) {
+    *report = ScanReport { kind: file_of(format).to_owned(), ..ScanReport::default() };
+    if matches!(format, Format::Hdf5 | Format::Keras) {
+        report.notes.push(LAMBDA_LAYERS.to_owned());
+    }
+}
+
+/// Changes the report of a file that was scanned as a pickle and is none, but of a format without pickles.
+pub(super) fn describe_opened(report: &mut ScanReport, format: Format) {
+    let is_pickle =
+        |pickle: &ScannedPickle| pickle.problem.is_none() || !pickle.globals.is_empty() || !pickle.name.is_empty();
+    if !matches!(format, Format::Pth | Format::Distributed) && !report.pickles.iter().any(is_pickle) {
+        describe(report, format);
+    }
 }
 
 fn set_kind(report: &mut ScanReport, kind: &str) -> Result<()> {
@@ -55,30 +178,30 @@ fn is_safetensors(head: &[u8]) -> bool {
 }
 
 /// Scans an archive, or every one of several that follow one another.
-fn archives(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
+fn archives(
+    source: &dyn Source,
+    limits: &ParseLimits,
+    scanner: &mut PickleScanner,
+    report: &mut ScanReport,
+) -> Result<()> {
     set_kind(report, "ZIP archive")?;
-    let mut scanner = PickleScanner::new(limits);
     let whole = Archive::read(source, &mut Budget::new(limits));
     let ranges = match whole {
         Err(AnamnesisError::Parse { .. }) => consecutive(source).unwrap_or_default(),
         _ => Vec::new(),
     };
     if ranges.len() < 2 {
-        return archive(source, whole?, limits, &mut scanner, report);
+        return archive(source, whole?, limits, scanner, report);
     }
     for range in &ranges {
         let Some(slice) = SlicedSource::new(source, range.start, range.end - range.start) else { continue };
         let before = report.pickles.len();
         let found = Archive::read(&slice, &mut Budget::new(limits))
-            .and_then(|found| archive(&slice, found, limits, &mut scanner, report));
+            .and_then(|found| archive(&slice, found, limits, scanner, report));
         for pickle in report.pickles.iter_mut().skip(before) {
             pickle.name = format!("archive at byte {}: {}", range.start, pickle.name);
         }
-        match found {
-            Ok(()) => {}
-            Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
-            Err(error) => report.problems.push(format!("the archive at byte {}: {error}", range.start)),
-        }
+        add_problem(report, found, |error| format!("the archive at byte {}: {error}", range.start))?;
     }
     set_kind(report, "PyTorch distributed checkpoint")
 }
@@ -95,14 +218,19 @@ fn archive(
     let has =
         |end: &str| archive.entries.iter().any(|entry| entry.name.split_once('/').is_some_and(|(_, name)| name == end));
     let script = has("constants.pkl") && has("data.pkl");
+    let keras = archive.entries.iter().any(|entry| entry.name == KERAS_WEIGHTS);
     set_kind(
         report,
         match (script, has("data.pkl")) {
             (true, _) => "TorchScript archive",
             (_, true) => "PyTorch archive",
+            _ if keras => file_of(Format::Keras),
             _ => "ZIP archive",
         },
     )?;
+    if keras {
+        report.notes.push(LAMBDA_LAYERS.to_owned());
+    }
     if script {
         report.notes.push("the archive contains TorchScript code, which is not scanned".to_owned());
     }
@@ -113,11 +241,7 @@ fn archive(
         for pickle in report.pickles.iter_mut().skip(before) {
             pickle.loaded = loaded.has(&entry.name);
         }
-        match scanned {
-            Ok(()) => {}
-            Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
-            Err(error) => report.problems.push(format!("{}: {error}", printable(&entry.name, MAX_NAME_CHARS))),
-        }
+        add_problem(report, scanned, |error| format!("{}: {error}", printable(&entry.name, MAX_NAME_CHARS)))?;
     }
     Ok(())
 }
@@ -217,7 +341,13 @@ fn scan_entry(
 }
 
 /// Scans consecutive pickles: a bare pickle, or a legacy stream, which ends in storages.
-fn stream(source: &dyn Source, is_legacy: bool, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
+fn stream(
+    source: &dyn Source,
+    is_legacy: bool,
+    limits: &ParseLimits,
+    scanner: &mut PickleScanner,
+    report: &mut ScanReport,
+) -> Result<()> {
     set_kind(report, if is_legacy { "PyTorch legacy stream" } else { "pickle" })?;
     if source.len() == 0 {
         return Err(AnamnesisError::parse("the file is empty"));
@@ -225,14 +355,13 @@ fn stream(source: &dyn Source, is_legacy: bool, limits: &ParseLimits, report: &m
     let mut budget = Budget::new(limits);
     if is_legacy && let Ok(stream) = legacy::Stream::read(source, legacy::PICKLES, &mut budget) {
         let pickles = (0..legacy::PICKLES).map(|index| stream.pickle(index));
-        let mut scanner = PickleScanner::new(limits);
         report.pickles.extend(pickles.map(|(start, bytes)| scanner.pickle(bytes, "", start as u64, false)));
         return Ok(());
     }
     let mut bytes = vec![0; source.len().min(MAX_PKL_SIZE) as usize];
     source.read_at(0, &mut bytes)?;
     let count = if is_legacy { legacy::PICKLES } else { MAX_PICKLES };
-    let (mut at, mut scanner) = (0, PickleScanner::new(limits));
+    let mut at = 0;
     while report.pickles.len() < count && at < bytes.len() {
         let scanned = scanner.pickle(&bytes[at..], "", at as u64, false);
         // Trailing bytes that do not parse as a pickle are not one.
@@ -253,7 +382,7 @@ fn stream(source: &dyn Source, is_legacy: bool, limits: &ParseLimits, report: &m
     Ok(())
 }
 
-fn npy_file(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) -> Result<()> {
+fn npy_file(source: &dyn Source, scanner: &mut PickleScanner, report: &mut ScanReport) -> Result<()> {
     set_kind(report, "NumPy array")?;
     let mut head = vec![0; source.len().min(12) as usize];
     source.read_at(0, &mut head)?;
@@ -267,7 +396,7 @@ fn npy_file(source: &dyn Source, limits: &ParseLimits, report: &mut ScanReport) 
     set_kind(report, "NumPy array of objects")?;
     let mut bytes = vec![0; (source.len() - start as u64).min(MAX_PKL_SIZE) as usize];
     source.read_at(start as u64, &mut bytes)?;
-    report.pickles.push(PickleScanner::new(limits).pickle(&bytes, "", start as u64, false));
+    report.pickles.push(scanner.pickle(&bytes, "", start as u64, false));
     Ok(())
 }
 

@@ -2,20 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ScanReport, ScanVerdict, scan_file};
+use super::{ScanReport, ScanVerdict, find, scan_file};
 use crate::checkpoint::{is_file, resolve};
 use crate::error::{AnamnesisError, Result};
-use crate::io::{entry_paths, existing_entry, is_unlinked_folder, open_file};
+use crate::io::{ReadAt, entry_paths, existing_entry, is_unlinked_folder, open_file};
 use crate::limits::ParseLimits;
 
 /// Maximum nesting of folders.
 const MAX_DEPTH: usize = 16;
 /// Maximum number of files and folders.
 const MAX_ENTRIES: usize = 100_000;
-/// Extensions of files that are pickles or contain them, in lower case.
-const EXTENSIONS: [&str; 13] =
-    ["distcp", "pt", "pth", "bin", "ckpt", "pkl", "pickle", "joblib", "dill", "npy", "npz", "zip", "torchscript"];
-
 /// A scanned file.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -81,12 +77,6 @@ fn collect_files(folder: &Path, depth: usize, left: &mut usize, files: &mut Vec<
 }
 
 fn may_hold_pickles(path: &Path) -> Result<bool> {
-    let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
-    if ending.is_some_and(|ending| EXTENSIONS.contains(&ending.as_str())) {
-        return Ok(true);
-    }
-    let source = open_file(path)?;
-    let mut head = vec![0; source.len().min(6) as usize];
-    source.read_at(0, &mut head)?;
-    Ok(matches!(head[..], [0x80, 0..=5, ..] | [b'P', b'K', 3 | 5, 4 | 6, ..] | [0x93, b'N', b'U', b'M', b'P', b'Y']))
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(find::may_hold_pickles(&name, &open_file(path)?.head()?))
 }

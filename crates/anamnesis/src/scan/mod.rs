@@ -6,6 +6,7 @@
 mod find;
 mod folder;
 mod grade;
+mod probe;
 mod report;
 mod scanner;
 
@@ -45,8 +46,8 @@ fn scan_file(path: &Path, limits: &ParseLimits) -> Result<ScanReport> {
     let report = find::scan(&*open_file(path)?, limits)?;
     // The files of a distributed checkpoint are converted together.
     match path.extension().is_some_and(|extension| extension == "distcp") {
-        true => with_refusal(report, || Checkpoint::open(path, limits)),
-        false => with_refusal(report, || Checkpoint::open_file(path, limits)),
+        true => as_opened(report, || Checkpoint::open(path, limits)),
+        false => as_opened(report, || Checkpoint::open_file(path, limits)),
     }
 }
 
@@ -57,17 +58,27 @@ fn scan_file(path: &Path, limits: &ParseLimits) -> Result<ScanReport> {
 pub fn scan_positioned<R: PositionedRead + 'static>(reader: R, limits: &ParseLimits) -> Result<ScanReport> {
     let reader = Arc::new(reader);
     let report = find::scan(&PositionedSource::new(Arc::clone(&reader))?, limits)?;
-    with_refusal(report, || Checkpoint::from_positioned(reader, &OpenOptions::new().with_limits(limits.clone())))
+    as_opened(report, || Checkpoint::from_positioned(reader, &OpenOptions::new().with_limits(limits.clone())))
 }
 
-/// Adds to a safe report why a conversion would refuse the file, found by planning one.
-fn with_refusal(mut report: ScanReport, open: impl FnOnce() -> Result<Checkpoint>) -> Result<ScanReport> {
-    if matches!(report.verdict(), ScanVerdict::Safe | ScanVerdict::RefersToCodeUnloaded) {
-        report.refusal = match open().and_then(|checkpoint| checkpoint.plan(TargetDtype::BF16).map(drop)) {
-            Ok(()) => None,
-            Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
-            Err(error) => Some(error.to_string()),
-        };
+/// Adds what opening the file shows: why a conversion would refuse a safe one, found by planning it, and the format of
+/// one without pickles.
+fn as_opened(mut report: ScanReport, open: impl FnOnce() -> Result<Checkpoint>) -> Result<ScanReport> {
+    match report.verdict() {
+        ScanVerdict::Safe | ScanVerdict::RefersToCodeUnloaded => {
+            report.refusal = match open().and_then(|checkpoint| checkpoint.plan(TargetDtype::BF16).map(drop)) {
+                Ok(()) => None,
+                Err(AnamnesisError::Io(error)) => return Err(AnamnesisError::Io(error)),
+                Err(error) => Some(error.to_string()),
+            };
+        }
+        // Some formats are recognised by their names alone.
+        ScanVerdict::Malformed if report.problems.is_empty() => {
+            if let Ok(checkpoint) = open() {
+                find::describe_opened(&mut report, checkpoint.format());
+            }
+        }
+        _ => {}
     }
     Ok(report)
 }

@@ -168,6 +168,32 @@ fn a_missing_shard_is_named() {
 }
 
 #[test]
+fn every_file_of_a_group_has_tensors_of_it() {
+    let folder = copied("hdf5/sharded");
+    let index = |map: &str| folder.write("model.weights.json", format!("{{\"weight_map\": {map}}}"));
+    let (first, second) = ("model_00000.weights.h5", "model_00001.weights.h5");
+    // A group as a text or a list, and one that is nested.
+    index(&format!(r#"{{"/layers/dense/vars": "{first}", "/layers/dense_1": ["{second}"]}}"#));
+    assert!(open(&folder.path("")).is_ok());
+    for (map, words) in [
+        (format!(r#"{{"/layers/dense_1/vars": "{first}"}}"#), &["layers/dense_1/vars", first][..]),
+        (format!(r#"{{"/layers/dense": ["{first}", "{second}"], "/layers/other": "{second}"}}"#), &["layers/other"]),
+        // The name of a group is not the start of another name.
+        (format!(r#"{{"/layers/den": "{first}"}}"#), &["layers/den", "no tensor"]),
+        (r#"{"/layers/dense": "missing.h5"}"#.to_owned(), &["missing.h5"]),
+        (r#"{"/layers/dense": "../model_00000.weights.h5"}"#.to_owned(), &["../model_00000"]),
+        (r#"{"/layers/dense": [1]}"#.to_owned(), &["not a text"]),
+        (r#"{"/layers/dense": []}"#.to_owned(), &["names no file"]),
+        ("[]".to_owned(), &["no weight_map"]),
+    ] {
+        let path = index(&map);
+        for place in [folder.path(""), path] {
+            assert_mentions(&open(&place).err().unwrap_or_else(|| panic!("{map}")).to_string(), words);
+        }
+    }
+}
+
+#[test]
 fn tensors_that_cannot_be_read_are_refused_by_name_unless_they_are_skipped() {
     for (name, words) in
         [("tensorflow/types/types.index", &["\"text\"", "DT_STRING"][..]), ("hdf5/types.h5", &["\"fixed\"", "text"])]

@@ -5,12 +5,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod claims;
 mod distributed;
 mod foreign;
 mod frameworks;
 mod gguf;
 mod gguf_directories;
 mod gguf_fixtures;
+mod nemo;
 mod npz;
 mod onnx;
 mod pth_fixtures;

@@ -20,7 +20,7 @@ struct Case {
 }
 
 fn input(stem: &str) -> PathBuf {
-    let paths = ["pth", "pt", "bin"].map(|end| fixture(&format!("pth/{stem}.{end}")));
+    let paths = ["pth", "pt", "bin", "ckpt"].map(|end| fixture(&format!("pth/{stem}.{end}")));
     paths.into_iter().find(|path| path.is_file()).unwrap_or_else(|| panic!("no input for {stem}"))
 }
 

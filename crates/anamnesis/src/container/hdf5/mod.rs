@@ -34,7 +34,7 @@ use crate::container::interface::{Container, Evidence, Opened};
 use crate::container::layout::{Layout, OutputTensor};
 use crate::container::options::OpenOptions;
 use crate::container::pages::Pages;
-use crate::container::zip::{Archive, Checked, Inflated, Method, Spill, checksum_errors, first_name};
+use crate::container::zip::{Archive, Checked, Inflated, Method, Spill, begins_archive, checksum_errors, first_name};
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::{ArrangedSource, Source};
 use crate::limits::Budget;
@@ -90,10 +90,11 @@ pub(super) const KERAS: About = About {
 };
 
 impl Container for Keras {
-    /// An archive starts with the model's descriptions.
+    /// An archive starts with the model's descriptions, or the extension decides.
     fn recognises(&self, head: &[u8]) -> Evidence {
         match first_name(head) {
             Some(name) if name == CONFIG || name == ARCHIVE_METADATA || name == WEIGHTS.as_bytes() => Evidence::Certain,
+            _ if begins_archive(head) => Evidence::Ambiguous,
             _ => Evidence::No,
         }
     }
