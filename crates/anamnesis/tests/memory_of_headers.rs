@@ -7,7 +7,7 @@
 
 mod support;
 
-use anamnesis::{Checkpoint, ParseLimits, parse_pth_bytes, scan_bytes};
+use anamnesis::{Checkpoint, ParseLimits, TargetDtype, parse_pth_bytes, scan_bytes};
 use support::gguf;
 use support::limit_tag;
 use support::pickle::{Pickle, torch_archive};
@@ -78,6 +78,20 @@ fn pth(tensors: usize) -> Vec<u8> {
     torch_archive(&object.raw(b"u").stop(), &[&[0; 4]])
 }
 
+/// A map of arrays of one byte.
+fn flax(tensors: usize) -> Vec<u8> {
+    let mut file = vec![0xdf];
+    file.extend((tensors as u32).to_be_bytes());
+    for index in 0..tensors {
+        let name = format!("model.layers.{index:07}.weight");
+        file.push(0xa0 | name.len() as u8);
+        file.extend(name.as_bytes());
+        // An array: its shape, its type, its bytes.
+        file.extend(b"\xc7\x0d\x01\x93\x92\x01\x01\xa5uint8\xc4\x01\x07");
+    }
+    file
+}
+
 #[test]
 fn memory_for_headers_is_proportional_to_the_file() {
     let bytes = long_names();
@@ -99,15 +113,27 @@ fn memory_for_headers_is_proportional_to_the_file() {
     assert!(most <= 4 * MIB, "reading held {most} bytes");
 
     const TENSORS: usize = 20_000;
-    for (format, bytes, allowed) in
-        [("safetensors", safetensors(TENSORS), 500), ("gguf", gguf(TENSORS), 500), ("pth", pth(TENSORS), 500)]
-    {
+    for (format, bytes, allowed, planned) in [
+        ("safetensors", safetensors(TENSORS), 500, 650),
+        ("gguf", gguf(TENSORS), 500, 650),
+        ("pth", pth(TENSORS), 500, 650),
+        ("flax", flax(TENSORS), 500, 650),
+    ] {
         // The caller owns the bytes of the file.
         let file = bytes.len();
         let (most, checkpoint) = peak(|| Checkpoint::from_bytes(bytes, &ParseLimits::default()));
-        assert_eq!(checkpoint.unwrap().tensor_count(), TENSORS);
+        assert_eq!(checkpoint.as_ref().map(Checkpoint::tensor_count).unwrap(), TENSORS);
         let each = most / TENSORS;
         println!("{format}: {each} bytes for each tensor, {} in the file", file / TENSORS);
         assert!(each <= allowed, "{format}: {each} bytes for each tensor");
+        let checkpoint = checkpoint.unwrap();
+        let (most, plan) = peak(|| checkpoint.plan(TargetDtype::BF16));
+        assert_eq!(plan.unwrap().tensors().count(), TENSORS);
+        let each = most / TENSORS;
+        println!("{format}: {each} bytes to plan each tensor");
+        assert!(each <= planned, "{format}: {each} bytes to plan each tensor");
     }
+    // Twenty bytes of a file are an array, so their number is limited.
+    let error = Checkpoint::from_bytes(flax(300_000), &ParseLimits::default()).err().unwrap();
+    assert_eq!(limit_tag(error), "FLAX_MAX_ARRAYS");
 }

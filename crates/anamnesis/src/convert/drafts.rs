@@ -19,8 +19,8 @@ pub(super) struct Drafts<'a> {
 }
 
 impl<'a> Drafts<'a> {
-    pub(super) fn new(catalog: &'a Catalog, quantise: Option<&'a Quantise<'a>>) -> Self {
-        Self { catalog, quantise, drafts: Vec::new(), names: OutputNames::default() }
+    pub(super) fn new(catalog: &'a Catalog, quantise: Option<&'a Quantise<'a>>, count: usize) -> Self {
+        Self { catalog, quantise, drafts: Vec::with_capacity(count), names: OutputNames::default() }
     }
 
     /// Adds the output name of a tensor and returns it; a duplicate is an error.
@@ -35,7 +35,11 @@ impl<'a> Drafts<'a> {
     /// Asks the quantiser for its decisions and turns every draft into planned work.
     pub(super) fn finish(self, left_out: usize) -> Result<Outputs> {
         let decisions = self.decide()?;
-        let Self { catalog, quantise, drafts, names } = self;
+        let Self { catalog, quantise, drafts, mut names } = self;
+        // Only the companions of quantised weights have names that are not known yet.
+        if quantise.is_none() {
+            names = OutputNames::default();
+        }
         Finisher::new(catalog, quantise, names, &drafts, &decisions)?.finish(drafts, decisions, left_out)
     }
 

@@ -96,6 +96,7 @@ impl<'a> Finisher<'a> {
     ) -> Result<Outputs> {
         let mut decisions = decisions.into_iter();
         let mut fates = Vec::with_capacity(drafts.len());
+        self.outputs.planned.reserve_exact(drafts.len());
         for Draft { name, output_name, shape, content, is_companion } in drafts {
             let fate = match content {
                 Content::Bytes(id) => self.copy(id, output_name, shape)?,

@@ -1,5 +1,6 @@
 //! The selected tensors of an input: quantised weights and plain data.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::quantise::Quantise;
@@ -80,14 +81,17 @@ impl<'a> ClaimedCatalog<'a> {
                 stored: None,
             });
         }
+        // One decoder for all tensors of a type.
+        let mut decoders: HashMap<Dtype, Option<Arc<dyn TileDecoder>>> = HashMap::new();
+        let plain_decoder = |dtype| PlainDecoder::of(dtype).map(|decoder| Arc::new(decoder) as Arc<dyn TileDecoder>);
         for (id, tensor) in plain.into_iter().filter(|(_, tensor)| selection.takes(&tensor.name)) {
-            let decoder = PlainDecoder::of(tensor.dtype);
+            let decoder = decoders.entry(tensor.dtype).or_insert_with(|| plain_decoder(tensor.dtype));
             tensors.push(InputTensor {
                 name: tensor.name.clone(),
                 new_name: selection.renamed(&tensor.name),
                 shape: tensor.shape.clone(),
                 parts: vec![id],
-                decoder: decoder.map(|decoder| Arc::new(decoder) as Arc<dyn TileDecoder>),
+                decoder: decoder.clone(),
                 stored: Some(tensor.dtype),
             });
         }

@@ -54,26 +54,29 @@ pub(crate) fn plan_outputs(input: ClaimedCatalog<'_>, request: &OutputRequest<'_
     for (index, tensor) in tensors.iter().enumerate() {
         planner.tensor(index, tensor, request)?;
     }
-    planner.finish(left_out)
+    let drafts = planner.drafts;
+    // There can be hundreds of thousands, and the drafts have all of it.
+    drop(tensors);
+    drafts.finish(left_out)
 }
 
 /// Plans output tensors one by one.
-pub(super) struct Planner<'a> {
+pub(super) struct Planner<'a, 't> {
     input: ClaimedCatalog<'a>,
-    tensors: &'a [InputTensor],
+    tensors: &'t [InputTensor],
     types: Types,
     quantise: Option<&'a Quantise<'a>>,
     drafts: Drafts<'a>,
 }
 
-impl<'a> Planner<'a> {
+impl<'a, 't> Planner<'a, 't> {
     pub(super) fn new(
         input: ClaimedCatalog<'a>,
-        tensors: &'a [InputTensor],
+        tensors: &'t [InputTensor],
         types: Types,
         quantise: Option<&'a Quantise<'a>>,
     ) -> Self {
-        Self { input, tensors, types, quantise, drafts: Drafts::new(input.catalog, quantise) }
+        Self { input, tensors, types, quantise, drafts: Drafts::new(input.catalog, quantise, tensors.len()) }
     }
 
     /// Asks the quantiser for its decisions and turns every draft into planned work.
@@ -244,18 +247,21 @@ impl<'a> Planner<'a> {
                 let is_whole = matches!(mapped.tree, Tree::Tensor(_));
                 let copied = sources.first().copied().filter(|_| is_whole && stored == Some(output));
                 let (is_cast, block) = (stored != Some(output), self.block(&sources).filter(|_| is_whole));
-                Content::Values(DraftValues {
-                    decoder,
-                    parts,
-                    sources,
-                    origin,
-                    dtype,
-                    encoded_from,
-                    is_cast,
-                    is_folded,
-                    copied,
-                    block,
-                })
+                match copied {
+                    Some(id) if self.quantise.is_none() => Content::Bytes(id),
+                    _ => Content::Values(DraftValues {
+                        decoder,
+                        parts,
+                        sources,
+                        origin,
+                        dtype,
+                        encoded_from,
+                        is_cast,
+                        is_folded,
+                        copied,
+                        block,
+                    }),
+                }
             }
             (None, types) => {
                 let encoder = Box::new(BlockEncoder::new(&output_name, &shape, BlockType::Q8_0, None)?);

@@ -120,18 +120,28 @@ impl Work {
 
 impl Plan {
     /// Computes the layout of a file of `container`.
-    pub(crate) fn new(planned: Vec<Planned>, container: &dyn Container, metadata: Option<&Metadata>) -> Result<Self> {
-        let outputs: Vec<OutputTensor> = planned.iter().flat_map(|planned| planned.outputs.iter().cloned()).collect();
+    pub(crate) fn new(
+        mut planned: Vec<Planned>,
+        container: &dyn Container,
+        metadata: Option<&Metadata>,
+    ) -> Result<Self> {
+        // Taken out of their jobs and put back with their offsets: there can be hundreds of thousands.
+        let counts: Vec<usize> = planned.iter().map(|planned| planned.outputs.len()).collect();
+        let mut outputs: Vec<OutputTensor> = Vec::with_capacity(counts.iter().sum());
+        outputs.extend(planned.iter_mut().flat_map(|planned| std::mem::take(&mut planned.outputs)));
         let Layout { pieces, offsets, total_bytes, deferred, byte_order } = container.lay_out(&outputs, metadata)?;
         let mut placed = outputs.into_iter().zip(offsets).enumerate().map(|(index, (output, offset))| PlacedTensor {
             output,
             index,
             offset,
         });
-        let mut jobs: Vec<Job> = planned
-            .into_iter()
-            .map(|Planned { outputs, work }| Job { outputs: placed.by_ref().take(outputs.len()).collect(), work })
-            .collect();
+        let mut counts = counts.into_iter();
+        // A job takes the place of what it was planned as.
+        let job = |Planned { work, .. }| {
+            let count = counts.next().unwrap_or_default();
+            Job { outputs: placed.by_ref().take(count).collect(), work }
+        };
+        let mut jobs: Vec<Job> = planned.into_iter().map(job).collect();
         // Sorted by offset, so that a single worker writes sequentially.
         jobs.sort_by_key(|job| job.outputs.first().map_or(0, |first| first.offset));
         Ok(Self { jobs, pieces, total_bytes, deferred, byte_order, is_ordered: false })

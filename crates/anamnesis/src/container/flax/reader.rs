@@ -10,6 +10,8 @@ use crate::limits::Budget;
 /// Maximum depth of maps and lists.
 const MAX_DEPTH: usize = 64;
 const MAX_KEY_BYTES: u64 = 65_535;
+/// Maximum number of arrays: a few bytes of a file are one, and each takes several hundred bytes of memory.
+const FLAX_MAX_ARRAYS: usize = 1 << 18;
 /// Maximum bytes of all names: each has the keys of all levels above it.
 const MAX_NAMES_BYTES: u64 = 64 << 20;
 const MAX_RANK: u64 = 64;
@@ -114,6 +116,9 @@ impl Reader<'_, '_, '_> {
         let leaves = tree.arrays.len() + tree.other_leaves + tree.refused.len() + 1;
         self.budget.items(leaves as u64, "values")?;
         self.budget.working_set((size_of::<(String, Array)>() + name.len()) as u64, "a value's entry")?;
+        if tree.arrays.len() + tree.refused.len() >= FLAX_MAX_ARRAYS && matches!(node, Node::Array(_)) {
+            return Err(AnamnesisError::limit("FLAX_MAX_ARRAYS", format!("more than {FLAX_MAX_ARRAYS} arrays")));
+        }
         match node {
             Node::Array(Ok(array)) => tree.arrays.push((name, array)),
             Node::Array(Err(kind)) => tree.refused.push(format!("array {} has type {}", quoted(&name), quoted(&kind))),

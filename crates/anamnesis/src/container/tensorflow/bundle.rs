@@ -23,6 +23,8 @@ use crate::limits::Budget;
 
 /// The object graph of TensorFlow 2, which is no tensor of the model.
 const OBJECT_GRAPH: &str = "_CHECKPOINTABLE_OBJECT_GRAPH";
+/// Maximum number of entries: a few bytes of an index are one, and each takes several hundred bytes of memory.
+const TENSORFLOW_MAX_ENTRIES: usize = 1 << 18;
 /// Maximum slices of one variable: each is compared with every other.
 const MAX_SLICES: usize = 4096;
 /// Bytes that are read at a time to verify checksums.
@@ -74,6 +76,10 @@ struct Index {
 impl Index {
     fn read(source: &dyn Source, budget: &mut Budget) -> Result<Self> {
         let pairs = read_table(&Pages::new(source), budget)?;
+        if pairs.len() > TENSORFLOW_MAX_ENTRIES {
+            let why = format!("{} entries, {TENSORFLOW_MAX_ENTRIES} are allowed", pairs.len());
+            return Err(AnamnesisError::limit("TENSORFLOW_MAX_ENTRIES", why));
+        }
         budget.items(pairs.len() as u64, "entries")?;
         budget.working_set((pairs.len() * size_of::<(String, Entry)>()) as u64, "the entries of the index")?;
         let mut pairs = pairs.into_iter();

@@ -48,7 +48,7 @@ impl MappedBlocks<'_> {
     }
 
     /// Plans a tensor of blocks, together with its global scale and the scale of its inputs.
-    pub(super) fn plan(&self, kept: KeptBlocks<'_>, planner: &mut Planner<'_>) -> Result<()> {
+    pub(super) fn plan(&self, kept: KeptBlocks<'_>, planner: &mut Planner<'_, '_>) -> Result<()> {
         let KeptBlocks { mapped, block, built } = kept;
         planner.blocks(mapped, block, built, planner.ids(mapped))?;
         if block != BlockType::NVFP4 {
@@ -108,7 +108,7 @@ impl MappedBlocks<'_> {
 }
 
 /// Plans experts in the layout of gpt-oss: codes and scales in two tensors, not transposed.
-pub(super) fn plan_packed(mapped: &Mapped, blocks: Built, planner: &mut Planner<'_>) -> Result<()> {
+pub(super) fn plan_packed(mapped: &Mapped, blocks: Built, planner: &mut Planner<'_, '_>) -> Result<()> {
     let [experts, inputs, outputs] = mapped.shape[..] else {
         let why = format!("experts of shape {:?}; three dimensions are needed", mapped.shape);
         return Err(AnamnesisError::parse(why));

@@ -28,7 +28,7 @@ impl Model<'_> {
         mapped: &Mapped,
         kind: IntegerTable,
         (selected, config): (&SelectedTensors, &Config),
-        planner: &mut Planner<'_>,
+        planner: &mut Planner<'_, '_>,
     ) -> Result<()> {
         let unfit = || AnamnesisError::parse("it is not stored as integers").in_tensor(&mapped.name);
         let Tree::Tensor(index) = mapped.tree else { return Err(unfit()) };
