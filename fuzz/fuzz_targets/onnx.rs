@@ -6,7 +6,8 @@
 mod reading;
 
 use anamnesis::{
-    AnamnesisError, Checkpoint, Format, RememberOptions, TargetDtype, detect_format_from_bytes, parse_safetensors_header,
+    AnamnesisError, Checkpoint, Format, RememberOptions, TargetDtype, detect_format_from_bytes,
+    parse_safetensors_header,
 };
 use libfuzzer_sys::fuzz_target;
 

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use anamnesis::{
-    InspectInfo, ParseLimits, SafetensorsHeader, parse_safetensors_header_from_reader_with_limits, parse_safetensors_header_with_limits,
+    InspectInfo, ParseLimits, SafetensorsHeader, parse_safetensors_header_from_reader_with_limits,
+    parse_safetensors_header_with_limits,
 };
 use libfuzzer_sys::fuzz_target;
 
