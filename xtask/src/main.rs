@@ -65,12 +65,17 @@ fn test() -> Result<(), String> {
     asm::run()
 }
 
-/// Formats the workspace, and the architectures, whose modules a macro declares: rustfmt does not find them by itself.
+/// The folders whose modules a macro declares: rustfmt does not find them by itself.
+const LISTED: [&str; 2] = ["crates/anamnesis/src/architecture/models", "crates/anamnesis/src/architecture/projectors"];
+
+/// Formats the workspace, and the modules that a macro declares.
 fn fmt(options: &[&str]) -> Result<(), String> {
-    let models = "crates/anamnesis/src/architecture/models";
-    let entries = std::fs::read_dir(models).map_err(|error| format!("{models}: {error}"))?;
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let paths: Vec<String> = names.map(|name| format!("{models}/{name}")).collect();
+    let mut paths = Vec::new();
+    for folder in LISTED {
+        let entries = std::fs::read_dir(folder).map_err(|error| format!("{folder}: {error}"))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        paths.extend(names.map(|name| format!("{folder}/{name}")));
+    }
     let arguments = ["fmt", "--all", "--"].into_iter().chain(options.iter().copied());
     cargo(&arguments.chain(paths.iter().map(String::as_str)).collect::<Vec<_>>())
 }

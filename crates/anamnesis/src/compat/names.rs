@@ -10,30 +10,7 @@ pub use super::model::{
     ParsedModel, parse, parse_bytes, parse_bytes_with_limits, parse_from_reader, parse_from_reader_with_limits,
     parse_with_limits, parse_with_options,
 };
-pub use super::parse::gguf::{
-    GgufFrontMatter, GgufInspectInfo, GgufMetadataArray, GgufMetadataValue, GgufTensor, GgufTensorInfo, GgufType,
-    ParsedGguf, inspect_gguf_from_reader, inspect_gguf_from_reader_with_options, parse_gguf, parse_gguf_bytes,
-    parse_gguf_bytes_with_limits, parse_gguf_from_reader, parse_gguf_from_reader_with_limits,
-    parse_gguf_front_matter_from_reader, parse_gguf_front_matter_from_reader_with_limits, parse_gguf_with_limits,
-};
-pub use super::parse::gguf_write::{GgufWriteTensor, write_gguf, write_gguf_to_writer};
-pub use super::parse::npz::{
-    NpzDtype, NpzInspectInfo, NpzTensor, NpzTensorInfo, inspect_npz, inspect_npz_from_reader,
-    inspect_npz_from_reader_with_options, inspect_npz_with_options, parse_npz, parse_npz_bytes,
-    parse_npz_bytes_with_limits, parse_npz_from_reader, parse_npz_from_reader_with_limits, parse_npz_with_limits,
-};
-pub use super::parse::ollama::resolve_ollama_model;
-pub use super::parse::pth::{
-    ParsedPth, PthDtype, PthFrontMatter, PthInspectInfo, PthTensor, PthTensorInfo, inspect_pth_from_reader,
-    inspect_pth_from_reader_with_options, parse_pth, parse_pth_bytes, parse_pth_bytes_with_limits,
-    parse_pth_from_reader, parse_pth_from_reader_with_limits, parse_pth_front_matter_from_reader,
-    parse_pth_front_matter_from_reader_with_limits, parse_pth_with_limits,
-};
-pub use super::parse::safetensors::{
-    AwqCompanions, AwqConfig, Bnb4Companions, BnbConfig, GptqCompanions, GptqConfig, SafetensorsHeader, TensorEntry,
-    parse_safetensors_header, parse_safetensors_header_from_reader, parse_safetensors_header_from_reader_with_limits,
-    parse_safetensors_header_with_limits,
-};
+pub use super::parse::names::*;
 pub use super::remember::{
     Bf16Out, F16Out, F32Out, OutputElement, dequantize_awq, dequantize_awq_to_bf16, dequantize_bnb_int8,
     dequantize_bnb_int8_to_bf16, dequantize_bnb4, dequantize_bnb4_double_quant, dequantize_bnb4_double_quant_to_bf16,
