@@ -38,15 +38,12 @@ macro_rules! dtypes {
                 }
             }
 
-            /// The corresponding type of the `safetensors` crate.
-            ///
-            /// # Errors
-            /// `Unsupported` for block types, which safetensors lacks.
+            /// The corresponding type of the `safetensors` crate, which lacks block types.
             #[cfg(feature = "compat")]
-            pub fn to_safetensors_dtype(self) -> Result<safetensors::Dtype> {
+            pub(crate) const fn in_safetensors(self) -> Option<safetensors::Dtype> {
                 match self {
-                    $(Self::$variant => Ok(safetensors::Dtype::$other),)*
-                    Self::Block(block) => Err(no_type(block)),
+                    $(Self::$variant => Some(safetensors::Dtype::$other),)*
+                    Self::Block(_) => None,
                 }
             }
         }
@@ -175,6 +172,15 @@ const SAFETENSORS_ORDER: [Dtype; 22] = {
 };
 
 impl Dtype {
+    /// The corresponding type of the `safetensors` crate.
+    ///
+    /// # Errors
+    /// `Unsupported` for block types, which safetensors lacks.
+    #[cfg(feature = "compat")]
+    pub fn to_safetensors_dtype(self) -> Result<safetensors::Dtype> {
+        self.in_safetensors().ok_or_else(|| no_type(self))
+    }
+
     /// The position of the type in the order of safetensors.
     ///
     /// # Errors
@@ -199,7 +205,7 @@ impl TryFrom<safetensors::Dtype> for Dtype {
     type Error = AnamnesisError;
 
     fn try_from(other: safetensors::Dtype) -> Result<Self> {
-        let same = |dtype: &Self| dtype.to_safetensors_dtype().is_ok_and(|found| found == other);
+        let same = |dtype: &Self| dtype.in_safetensors() == Some(other);
         Self::SCALARS
             .iter()
             .copied()

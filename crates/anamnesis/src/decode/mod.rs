@@ -4,6 +4,7 @@
 mod array;
 mod element;
 
+use std::borrow::Cow;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::checkpoint::Checkpoint;
 use crate::error::{AnamnesisError, Request, Result, quoted};
 use crate::io::try_zeroed;
 use crate::limits::Budget;
-use crate::pipeline::{Origin, RememberOptions, Values, decode_in_steps, decode_into, decode_range};
+use crate::pipeline::{Origin, RememberOptions, Values, decode_in_steps, decode_named, decode_range};
 use crate::scheme::{PlainDecoder, Prepared, Weight};
 
 #[cfg(feature = "ndarray")]
@@ -60,8 +61,7 @@ impl Checkpoint {
         options: &RememberOptions,
     ) -> Result<()> {
         let (_, values) = self.values(name, dtype)?;
-        values.check_range(name, &(0..values.elements), out.len(), dtype)?;
-        decode_into(&values, &self.sources, options, out).map_err(|error| error.in_tensor(name))
+        decode_named(name, &values, &self.sources, options, 0..values.elements, out)
     }
 
     /// Decodes one tensor sequentially without holding all of it: `take` gets the values tile by tile, as bytes of
@@ -134,8 +134,7 @@ impl Checkpoint {
     ) -> Result<()> {
         let (shape, values) = self.values(name, dtype)?;
         let range = range_of_rows(name, &shape, &rows)?;
-        values.check_range(name, &range, out.len(), dtype)?;
-        decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
+        decode_named(name, &values, &self.sources, options, range, out)
     }
 
     /// Decodes some values of one tensor, by their indices in row-major order, into `out`, whose length must be exactly
@@ -152,8 +151,7 @@ impl Checkpoint {
         options: &RememberOptions,
     ) -> Result<()> {
         let (_, values) = self.values(name, dtype)?;
-        values.check_range(name, &range, out.len(), dtype)?;
-        decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
+        decode_named(name, &values, &self.sources, options, range, out)
     }
 
     fn decode_values<T: DecodedElement>(&self, name: &str, values: &Values, range: Range<u64>) -> Result<Vec<T>> {
@@ -170,7 +168,7 @@ impl Checkpoint {
         let (shape, values) = self.values_of(tensor, dtype)?;
         let mut data = self.room(name, values.elements.saturating_mul(dtype.byte_size() as u64))?;
         let options = RememberOptions::new();
-        decode_into(&values, &self.sources, &options, &mut data).map_err(|error| error.in_tensor(name))?;
+        decode_named(name, &values, &self.sources, &options, 0..values.elements, &mut data)?;
         Ok(DecodedTensor { name: name.to_owned(), dtype, shape, data })
     }
 
@@ -261,8 +259,9 @@ fn range_of_rows(name: &str, shape: &[usize], rows: &Range<usize>) -> Result<Ran
         let what = format!("rows {}..{} of {}", rows.start, rows.end, quoted(name));
         return Err(Request::Contradiction { what, why: format!("it has {count}") }.into());
     }
-    let row = inner.iter().map(|&length| length as u64).product::<u64>();
-    Ok(rows.start as u64 * row..rows.end as u64 * row)
+    // A tensor without rows may have rows of any length.
+    let row = inner.iter().fold(1u64, |product, &length| product.saturating_mul(length as u64));
+    Ok((rows.start as u64).saturating_mul(row)..(rows.end as u64).saturating_mul(row))
 }
 
 /// A decoded tensor.
@@ -284,5 +283,38 @@ impl DecodedTensor {
     #[must_use]
     pub const fn stored_dtype(&self) -> Dtype {
         self.dtype.dtype()
+    }
+
+    /// Its values as `T`, borrowed if the bytes are aligned for it, which those of the usual allocators are; `None` if
+    /// tensors are decoded to another type for `T`.
+    ///
+    /// ```no_run
+    /// use anamnesis::{Checkpoint, ParseLimits, TargetDtype};
+    /// let checkpoint = Checkpoint::open("model-fp8.safetensors", &ParseLimits::default())?;
+    /// for tensor in checkpoint.decoded(TargetDtype::F32) {
+    ///     let tensor = tensor?;
+    ///     println!("{} {:?}", tensor.name, tensor.values::<f32>().map(|values| values.iter().sum::<f32>()));
+    /// }
+    /// # Ok::<(), anamnesis::AnamnesisError>(())
+    /// ```
+    #[must_use]
+    pub fn values<T: DecodedElement>(&self) -> Option<Cow<'_, [T]>> {
+        if T::DTYPE != self.dtype {
+            return None;
+        }
+        let each = self.dtype.byte_size();
+        if cfg!(target_endian = "little")
+            && size_of::<T>() == each
+            && let Ok(values) = bytemuck::try_cast_slice(&self.data)
+        {
+            return Some(Cow::Borrowed(values));
+        }
+        let mut values = vec![T::zeroed(); self.data.len() / each];
+        T::fill(&mut values, &mut |out| {
+            out.copy_from_slice(&self.data[..out.len()]);
+            Ok(())
+        })
+        .ok()?;
+        Some(Cow::Owned(values))
     }
 }

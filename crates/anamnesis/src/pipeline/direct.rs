@@ -13,14 +13,17 @@ use super::workers::{join, spawn};
 use crate::error::{AnamnesisError, Result};
 use crate::io::Source;
 
-/// Decodes all values into `out`, which must have exactly the output size.
-pub(crate) fn decode_into(
+/// Decodes the values of `range` of the tensor `name` into `out`. The request is checked, and an error names the tensor.
+pub(crate) fn decode_named(
+    name: &str,
     values: &Values,
     sources: &[Box<dyn Source>],
     options: &RememberOptions,
+    range: Range<u64>,
     out: &mut [u8],
 ) -> Result<()> {
-    decode_range(values, sources, options, 0..values.elements, out)
+    values.check_range(name, &range, out.len())?;
+    decode_range(values, sources, options, range, out).map_err(|error| error.in_tensor(name))
 }
 
 /// Decodes the values of `range` into `out`, which must have exactly the output size. Only the tiles that contain

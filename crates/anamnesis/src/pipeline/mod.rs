@@ -31,7 +31,7 @@ mod values;
 mod workers;
 
 pub use cores::Cores;
-pub(crate) use direct::{decode_in_steps, decode_into, decode_range};
+pub(crate) use direct::{decode_in_steps, decode_named, decode_range};
 #[cfg(feature = "convert")]
 pub(crate) use fingerprint::{Digest, Fingerprint};
 #[cfg(feature = "convert")]

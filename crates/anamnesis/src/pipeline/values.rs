@@ -40,18 +40,18 @@ impl Values {
     }
 
     /// Refuses a range that the tensor `name` does not have, and a buffer whose length differs from that of its values.
-    pub(crate) fn check_range(&self, name: &str, range: &Range<u64>, bytes: usize, dtype: TargetDtype) -> Result<()> {
+    pub(super) fn check_range(&self, name: &str, range: &Range<u64>, bytes: usize) -> Result<()> {
         if range.start > range.end || range.end > self.elements {
             let what = format!("values {}..{} of {}", range.start, range.end, quoted(name));
             return Err(Request::Contradiction { what, why: format!("it has {}", self.elements) }.into());
         }
         let values = range.end - range.start;
-        let wanted = values.checked_mul(dtype.byte_size() as u64);
+        let wanted = values.checked_mul(self.dtype.byte_size() as u64);
         if wanted == Some(bytes as u64) {
             return Ok(());
         }
         let what = format!("a buffer of {bytes} bytes for {}", quoted(name));
-        let why = format!("its {values} values take {} bytes as {dtype}", wanted.unwrap_or(u64::MAX));
+        let why = format!("its {values} values take {} bytes as {}", wanted.unwrap_or(u64::MAX), self.dtype);
         Err(Request::Contradiction { what, why }.into())
     }
 }

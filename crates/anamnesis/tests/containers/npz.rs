@@ -241,6 +241,8 @@ fn array_headers_can_be_built_by_hand() {
     };
     assert_eq!(literal, NpzTensor::new("x".into(), vec![2], NpzDtype::F32, literal.data.clone()));
     assert_eq!(NpzDtype::F32.to_dtype().unwrap(), Dtype::F32);
+    const IN_SAFETENSORS: anamnesis::Result<safetensors::Dtype> = NpzDtype::Bool.to_safetensors_dtype();
+    assert_eq!(IN_SAFETENSORS.unwrap(), safetensors::Dtype::BOOL);
     assert_eq!((NpzDtype::C64.byte_size(), NpzDtype::Bool.to_string()), (8, "BOOL".to_owned()));
     let mut map = std::collections::HashMap::from([("x".to_owned(), literal)]);
     assert_eq!(Contents::of(&npz_to_safetensors_bytes(&map).unwrap()).floats("x"), [1.0, 2.0]);

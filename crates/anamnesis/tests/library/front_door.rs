@@ -1,5 +1,6 @@
 //! Typical use of a checkpoint: list, decode one, decode all, convert, quantise.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -327,4 +328,29 @@ fn decoded_values_are_aligned_for_their_type() {
         let values: Vec<f64> = checkpoint.decode(name).unwrap();
         assert_eq!(values.as_ptr().align_offset(align_of::<f64>()), 0);
     }
+}
+
+#[test]
+fn values_of_a_decoded_tensor_are_borrowed_as_their_type() {
+    let (checkpoint, _) = quantised();
+    for tensor in checkpoint.decoded(TargetDtype::F32) {
+        let tensor = tensor.unwrap();
+        let numbers: Vec<f32> =
+            tensor.data.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect();
+        let (narrow, wide) = (tensor.values::<f32>().unwrap(), tensor.values::<f64>().unwrap());
+        assert!(matches!(narrow, Cow::Borrowed(_)) && matches!(wide, Cow::Owned(_)), "{}", tensor.name);
+        assert_eq!(bytemuck::cast_slice::<u8, f32>(&tensor.data), numbers);
+        assert_eq!(*narrow, numbers);
+        assert!(wide.iter().zip(&numbers).all(|(wide, &narrow)| *wide == f64::from(narrow)));
+        assert_eq!(wide.len(), numbers.len());
+        assert!(tensor.values::<half::bf16>().is_none());
+    }
+}
+
+#[test]
+fn a_tensor_without_rows_may_have_rows_of_any_length() {
+    let file = Model::new().tensor("empty", "F32", &[0, 1 << 40, 1 << 40], &[]);
+    let checkpoint = open(file.bytes());
+    assert!(checkpoint.decode_rows::<f32>("empty", 0..0).is_ok_and(|values| values.is_empty()));
+    assert!(checkpoint.decode_rows::<f32>("empty", 0..1).is_err());
 }

@@ -47,8 +47,12 @@ macro_rules! format_dtypes {
             ///
             /// # Errors
             /// None: every type has a counterpart.
-            pub fn to_safetensors_dtype(self) -> $crate::error::Result<safetensors::Dtype> {
-                self.dtype().to_safetensors_dtype()
+            pub const fn to_safetensors_dtype(self) -> $crate::error::Result<safetensors::Dtype> {
+                match self {
+                    $(Self::$variant => {
+                        Ok(const { $crate::catalog::Dtype::$variant.in_safetensors().expect("a counterpart") })
+                    })*
+                }
             }
         }
 

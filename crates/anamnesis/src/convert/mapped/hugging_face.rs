@@ -12,7 +12,7 @@ use crate::checkpoint::Checkpoint;
 use crate::convert::inputs::ClaimedCatalog;
 use crate::error::{Request, Result};
 use crate::io::Source;
-use crate::pipeline::{RememberOptions, Values, decode_range};
+use crate::pipeline::{RememberOptions, Values, decode_named};
 
 /// A GGUF model under the names, shapes and order of values that transformers has for it.
 ///
@@ -97,8 +97,6 @@ impl HuggingFaceModel {
     ) -> Result<()> {
         let unknown = || Request::UnknownTensor { name: name.to_owned() };
         let (_, values) = self.tensors.get(name).ok_or_else(unknown)?;
-        values.check_range(name, &range, out.len(), dtype)?;
-        let values = Values { dtype, ..values.clone() };
-        decode_range(&values, &self.sources, options, range, out).map_err(|error| error.in_tensor(name))
+        decode_named(name, &Values { dtype, ..values.clone() }, &self.sources, options, range, out)
     }
 }
