@@ -11,8 +11,8 @@
 //! |---|---|
 //! | open | [`Checkpoint::open`], [`open_with`](Checkpoint::open_with), [`from_bytes`](Checkpoint::from_bytes), [`from_reader`](Checkpoint::from_reader), [`from_positioned`](Checkpoint::from_positioned) (tensors in memory: [`MemoryTensors`]) |
 //! | list | [`Checkpoint::tensors`], [`weights`](Checkpoint::weights), [`inspect`](Checkpoint::inspect), [`metadata`](Checkpoint::metadata) |
-//! | decode one | [`Checkpoint::decode`], [`decode_into`](Checkpoint::decode_into), [`decode_tiles`](Checkpoint::decode_tiles) |
-//! | decode all | [`Checkpoint::decoded`], or to a file: [`Checkpoint::plan`] |
+//! | decode one | [`Checkpoint::decode`], [`decode_rows`](Checkpoint::decode_rows), [`decode_into`](Checkpoint::decode_into), [`decode_tiles`](Checkpoint::decode_tiles) |
+//! | decode all | [`Checkpoint::decoded`], or to a file: [`Checkpoint::plan`]; a GGUF model under the names of Hugging Face: [`Checkpoint::as_hugging_face`] |
 //! | convert | [`Checkpoint::plan_convert`], [`plan_convert_directory`](Checkpoint::plan_convert_directory) |
 //! | quantise | the same, to a [`ConvertTarget`] that [`is_quantized`](ConvertTarget::is_quantized) |
 //! | quantise in memory | [`encode`](fn@encode) values by the name of an encoding, [`encode_tensors`] |
@@ -56,6 +56,10 @@
 //! # Ok::<(), anamnesis::AnamnesisError>(())
 //! ```
 //!
+//! A checkpoint is shared between threads, and every function of it may be called by many at once. The crates
+//! `anamnesis-candle` and `anamnesis-burn` load checkpoints into these frameworks; `anamnesis-remote` reads them from web
+//! servers and the Hugging Face Hub.
+//!
 //! # Features
 //!
 //! All are on by default but the last two. Without any, the library reads safetensors and GGUF files and decodes every
@@ -88,6 +92,11 @@
     not(feature = "compat"),
     allow(dead_code, unused_imports, reason = "the rooms of absent features use these")
 )]
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// Compiles the examples of the guide.
 #[cfg(doctest)]

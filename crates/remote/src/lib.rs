@@ -12,11 +12,12 @@
 //! its path.
 //!
 //! ```no_run
+//! use std::path::Path;
 //! use anamnesis::{Checkpoint, ParseLimits};
-//! use anamnesis_remote::{Remote, RemoteOptions};
-//! let remote = Remote::new(RemoteOptions::from_environment())?;
-//! let mount = remote.mount("https://host/model.gguf".as_ref())?;
-//! let path = mount.as_ref().map_or("model.gguf".as_ref(), |mount| mount.path());
+//! use anamnesis_remote::{Remote, RemoteMount, RemoteOptions};
+//! let address = Path::new("https://host/model.gguf");
+//! let mount = Remote::new(RemoteOptions::from_environment())?.mount(address)?;
+//! let path = mount.as_ref().map_or(address, RemoteMount::path);
 //! println!("{}", Checkpoint::open(path, &ParseLimits::default())?.inspect(&Default::default()));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -26,6 +27,11 @@
 //! brings 70 more crates, although its requests are sent by `ureq` too, and more than 30 seconds of compilation, so that
 //! it is a feature which is off by default. Without it, public or signed `https` addresses of objects are read like any
 //! other.
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod client;
 #[cfg(feature = "clouds")]
