@@ -3,6 +3,7 @@
 //! Bytes are written to a [temporary file](super::temporary), which [`PendingFile::commit`] renames. If it is dropped
 //! before, it is removed and the target is unchanged. A target in a mounted store is written by the store.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::ops::Range;
@@ -31,6 +32,12 @@ enum Destination {
         temporary: Mutex<Option<TemporaryFile>>,
     },
     Store(Arc<dyn StoreWrite>),
+}
+
+impl fmt::Debug for PendingFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingFile").field("target", &self.target).finish_non_exhaustive()
+    }
 }
 
 impl PendingFile {
