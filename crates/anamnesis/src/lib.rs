@@ -175,10 +175,12 @@ pub use inspect::{
     format_bytes,
 };
 #[cfg(feature = "convert")]
-pub use io::AtomicFile;
-#[cfg(feature = "convert")]
 pub use io::output::free_bytes;
-pub use io::{Existing, Mount, PositionedRead, Store, StoreEntry, StoreWrite, exists};
+#[cfg(feature = "convert")]
+pub use io::{AtomicFile, file_sha256};
+pub use io::{
+    Existing, FileRecord, FileState, Mount, PositionedRead, Store, StoreEntry, StoreWrite, exists, record_files,
+};
 pub use limits::ParseLimits;
 #[cfg(feature = "convert")]
 pub use measure::{

@@ -5,6 +5,7 @@ mod limit;
 mod looking;
 mod named;
 mod network;
+mod provenance;
 mod report;
 
 use std::ffi::OsString;
@@ -23,13 +24,18 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    /// All arguments after the name of the program, as they were given.
+    #[arg(skip)]
+    pub(crate) arguments: Vec<String>,
 }
 
 impl Cli {
     /// Parses the arguments.
     pub(crate) fn from_arguments(arguments: &[OsString]) -> Result<Self, clap::Error> {
         let definition = Self::command().color(style::choice_in(arguments)).term_width(width::help_columns());
-        Self::from_arg_matches_mut(&mut definition.try_get_matches_from(arguments)?)
+        let mut cli = Self::from_arg_matches_mut(&mut definition.try_get_matches_from(arguments)?)?;
+        cli.arguments = arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+        Ok(cli)
     }
 }
 
@@ -122,6 +128,7 @@ pub(crate) use convert::{
 pub(crate) use limit::{Limit, LimitArgs};
 pub(crate) use looking::{DiffArgs, HashArgs, ShowArgs, StatsArgs};
 pub(crate) use network::NetworkArgs;
+pub(crate) use provenance::ProvenanceArgs;
 pub(crate) use report::ReportArgs;
 
 /// The input, and options for reading it.
@@ -336,14 +343,26 @@ layers has its odd ones listed apart.";
 pub(crate) struct VerifyArgs {
     /// A file, a checkpoint directory or its index, https://HOST/FILE,
     /// hf:ORG/NAME[@REVISION][/FILE], ollama:NAME[:TAG], or - for standard input
-    pub(crate) path: PathBuf,
+    #[arg(required_unless_present = "provenance")]
+    pub(crate) path: Option<PathBuf>,
     /// Compare the tensors with hashes that amn hash has printed
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
+    /// Compare files with the statement that --provenance of another command wrote: all of its files, the outputs in the
+    /// folder PATH, or the file PATH
+    #[arg(long, value_name = "FILE", conflicts_with = "against")]
+    pub(crate) provenance: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
+}
+
+/// A format of findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScanFormat {
+    /// SARIF 2.1.0
+    Sarif,
 }
 
 #[derive(Debug, Args)]
@@ -352,6 +371,9 @@ pub(crate) struct ScanArgs {
     /// A PyTorch file, a pickle, a NumPy array or an archive of them, https://HOST/FILE, or - for standard input; for a
     /// directory, hf:ORG/NAME[@REVISION] or ollama:NAME[:TAG], all such files in it
     pub(crate) path: PathBuf,
+    /// Print a SARIF log instead of text, for code scanning services
+    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
+    pub(crate) format: Option<ScanFormat>,
     #[command(flatten)]
     pub(crate) limit: LimitArgs,
     #[command(flatten)]

@@ -42,6 +42,8 @@ pub(crate) enum Failure {
     Interrupted { kept: Option<PathBuf> },
     /// The checkpoint has this many problems, which were printed.
     Unsound { problems: usize },
+    /// This many files are not as a statement says, and were printed.
+    Unstated { problems: usize },
     /// Pickles of a file refer to this many globals that are not accepted, or are malformed.
     Unsafe { verdict: ScanVerdict, refused: usize },
     /// Writing to standard output failed.
@@ -90,7 +92,7 @@ impl Failure {
             Self::Nothing(_) => "nothing",
             Self::Usage(_) => "usage",
             Self::Interrupted { .. } => "cancelled",
-            Self::Unsound { .. } => "unsound",
+            Self::Unsound { .. } | Self::Unstated { .. } => "unsound",
             Self::Unsafe { .. } => "unsafe",
             Self::Stdout(_) => "io",
             Self::Different { .. } | Self::Disjoint => "different",
@@ -120,6 +122,8 @@ impl fmt::Display for Failure {
             }
             Self::Unsound { problems: 1 } => f.write_str("the checkpoint is not sound: 1 problem"),
             Self::Unsound { problems } => write!(f, "the checkpoint is not sound: {problems} problems"),
+            Self::Unstated { problems: 1 } => f.write_str("1 file is not as the statement says"),
+            Self::Unstated { problems } => write!(f, "{problems} files are not as the statement says"),
             Self::Unsafe { verdict, refused: 0 } => write!(f, "{verdict}: not everything could be read"),
             Self::Unsafe { verdict, refused } => {
                 let names = if *refused == 1 { "name is" } else { "names are" };

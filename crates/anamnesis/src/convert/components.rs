@@ -6,8 +6,8 @@ use std::path::Path;
 use super::directory::{ConfigChange, Sidecar, SidecarFate, classify, copy, has_same_content};
 use crate::checkpoint::{Components, MODEL_INDEX};
 use crate::error::{AnamnesisError, Result};
-use crate::io::Existing;
-use crate::io::output::same_file;
+use crate::io::output::{create_folder, same_file};
+use crate::io::{Existing, record};
 
 impl Components {
     /// The files beside the models, with the operation on each: those of the directory itself, and, as
@@ -61,9 +61,10 @@ impl Components {
         for name in names {
             let target = output.join(&name);
             if let Some(folder) = target.parent() {
-                std::fs::create_dir_all(folder).map_err(|error| AnamnesisError::at_path(error, folder))?;
+                create_folder(folder)?;
             }
             copy(self.directory(), output, &name)?;
+            record::output(&target);
         }
         Ok(())
     }

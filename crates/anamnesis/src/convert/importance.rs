@@ -9,7 +9,7 @@ use crate::catalog::{Dtype, MetadataValue};
 use crate::checkpoint::Checkpoint;
 use crate::container::{Format, detect_format_from_bytes};
 use crate::error::{AnamnesisError, Result, quoted};
-use crate::io::{FileSource, Source};
+use crate::io::{Source, open_file};
 use crate::limits::ParseLimits;
 use crate::scheme::{Importance, InputWeights};
 
@@ -32,12 +32,12 @@ impl Importance {
     /// `Io` if the file cannot be read, `Parse` if it is not an importance matrix, `LimitExceeded` past the limits.
     pub fn read(path: impl AsRef<Path>, limits: &ParseLimits) -> Result<Self> {
         let path = path.as_ref();
-        let file = FileSource::open(path)?;
+        let file = open_file(path)?;
         let mut head = vec![0; file.len().min(HEAD_BYTES) as usize];
         file.read_at(0, &mut head)?;
         let read = match matches!(detect_format_from_bytes(&head), Ok(Format::Gguf)) {
             true => Checkpoint::open_file(path, limits).and_then(from_gguf),
-            false => from_legacy(Arc::new(file)),
+            false => from_legacy(Arc::from(file)),
         };
         let mut importance = read.map_err(|error| error.in_file(path))?;
         importance.file = path.to_string_lossy().into_owned();

@@ -17,7 +17,7 @@ use crate::architecture::Architecture;
 use crate::catalog::{Catalog, Dtype};
 use crate::checkpoint::Checkpoint;
 use crate::error::{Request, Result};
-use crate::io::Source;
+use crate::io::{Source, record};
 use crate::limits::ParseLimits;
 use crate::pipeline::{
     self, Distance, Job, Origin, PlacedTensor, Plan, Progress, RememberOptions, SpoolSink, StreamSink, Work,
@@ -185,6 +185,7 @@ impl ConvertPlan {
     /// quantised, `Cancelled` if the run is cancelled. The output path is then as it was before.
     pub fn write(&self, output: impl AsRef<Path>, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
         let distances = self.write_as(output.as_ref(), &self.run, &mut watch)?;
+        self.files(output).for_each(|(path, _)| record::output(&path));
         Ok(self.report(&distances))
     }
 

@@ -1,10 +1,11 @@
 //! Output files of callers: bytes in order, which appear complete or not at all.
 
 use std::io::{Result as IoResult, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::existing::Existing;
 use super::output::PendingFile;
+use super::record;
 use crate::error::{AnamnesisError, Result};
 
 /// A file that appears complete when it is committed, or not at all; the writer of every output of this library.
@@ -24,6 +25,7 @@ use crate::error::{AnamnesisError, Result};
 #[derive(Debug)]
 pub struct AtomicFile {
     pending: PendingFile,
+    path: PathBuf,
     bytes: u64,
 }
 
@@ -33,7 +35,8 @@ impl AtomicFile {
     /// # Errors
     /// `Io` if it exists and is not to be replaced, is no regular file, or cannot be created.
     pub fn create(path: impl AsRef<Path>, existing: Existing) -> Result<Self> {
-        Ok(Self { pending: PendingFile::create(path.as_ref(), existing, 0)?, bytes: 0 })
+        let path = path.as_ref().to_path_buf();
+        Ok(Self { pending: PendingFile::create(&path, existing, 0)?, path, bytes: 0 })
     }
 
     /// Waits until the bytes are on the disk, names the file and returns its size.
@@ -42,6 +45,7 @@ impl AtomicFile {
     /// `Io`; then the file does not appear, and an existing one is unchanged.
     pub fn commit(self) -> Result<u64> {
         self.pending.commit()?;
+        record::output(&self.path);
         Ok(self.bytes)
     }
 }

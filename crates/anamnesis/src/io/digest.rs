@@ -1,9 +1,11 @@
 //! Digests that content-addressed stores use as file names.
 
+use std::path::Path;
+
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use super::Source;
+use super::{FileSource, Source};
 use crate::error::Result;
 
 /// A digest algorithm.
@@ -26,6 +28,19 @@ impl DigestKind {
             Self::GitBlob => digest_of(Sha1::new_with_prefix(format!("blob {}\0", file.len())), file),
         }
     }
+}
+
+/// The SHA-256 of a file in hexadecimal, as `sha256sum` prints it.
+///
+/// # Errors
+/// `Io` if it is no regular file, or cannot be read.
+///
+/// ```no_run
+/// println!("{}", anamnesis::file_sha256("model.safetensors")?);
+/// # Ok::<(), anamnesis::AnamnesisError>(())
+/// ```
+pub fn file_sha256(path: impl AsRef<Path>) -> Result<String> {
+    DigestKind::Sha256.of(&FileSource::open(path.as_ref())?)
 }
 
 /// The SHA-256 of bytes in hexadecimal.

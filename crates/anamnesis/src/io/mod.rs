@@ -16,6 +16,7 @@ mod place;
 mod pool;
 mod positioned;
 mod read_at;
+pub(crate) mod record;
 mod sliced;
 mod source;
 mod store;
@@ -28,6 +29,8 @@ mod write_at;
 pub(crate) use arranged::{ArrangedSource, Region};
 #[cfg(feature = "convert")]
 pub use atomic::AtomicFile;
+#[cfg(feature = "convert")]
+pub use digest::file_sha256;
 #[cfg(feature = "convert")]
 pub(crate) use digest::{DigestKind, sha256};
 pub use existing::Existing;
@@ -46,6 +49,7 @@ pub(crate) use pool::{FilePool, MAX_OPEN_FILES, read_exact_at};
 pub use positioned::PositionedRead;
 pub(crate) use positioned::PositionedSource;
 pub(crate) use read_at::{LocalReader, ReadAt};
+pub use record::{FileRecord, FileState, record_files};
 pub(crate) use sliced::SlicedSource;
 pub(crate) use source::{BytesSource, ReaderSource, Source, read_all};
 pub use store::{Mount, Store, StoreEntry, StoreWrite};

@@ -220,6 +220,21 @@ fn resolve(target: &Path, existing: Existing) -> Result<PathBuf> {
     }
 }
 
+/// Creates a folder, unless there is one; returns whether it was created.
+pub(crate) fn create_folder(path: &Path) -> Result<bool> {
+    let at = |error| AnamnesisError::at_path(error, path);
+    match std::fs::create_dir(path) {
+        Ok(()) => Ok(true),
+        // A folder that cannot be looked up is not taken for a file.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match std::fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => Ok(false),
+            Ok(_) => Err(at(error)),
+            Err(error) => Err(at(error)),
+        },
+        Err(error) => Err(at(error)),
+    }
+}
+
 /// Whether two paths refer to the same file, also through links.
 pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
     if is_mounted(a) || is_mounted(b) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use super::store::{StoreEntry, mounted};
-use super::{FilePool, FileSource, PositionedRead, PositionedSource, Source};
+use super::{FilePool, FileSource, PositionedRead, PositionedSource, Source, record};
 use crate::error::{AnamnesisError, Result};
 
 /// The kind of an entry.
@@ -167,10 +167,15 @@ pub(crate) fn open_file(path: &Path) -> Result<Box<dyn Source>> {
 
 /// Opens one file of many, which the pool may close temporarily.
 pub(crate) fn open_file_in(pool: &Arc<FilePool>, path: &Path) -> Result<Box<dyn Source>> {
-    let Some((store, name)) = mounted(path) else { return Ok(Box::new(FileSource::open_in(pool, path)?)) };
+    let Some((store, name)) = mounted(path) else {
+        let file = FileSource::open_in(pool, path)?;
+        record::input(path, true);
+        return Ok(Box::new(file));
+    };
     let at = |error| AnamnesisError::at_path(error, path);
     let file = store.open(&name).map_err(at)?;
     let bytes = file.size().map_err(at)?;
+    record::input(path, false);
     Ok(Box::new(MountedFile { source: PositionedSource::with_size(file, bytes), path: path.to_path_buf() }))
 }
 

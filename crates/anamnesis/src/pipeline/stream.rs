@@ -181,9 +181,11 @@ impl SpoolSink {
         self.0.seek(SeekFrom::Start(0))?;
         let mut buffer = vec![0; 1 << 20];
         loop {
-            match self.0.read(&mut buffer)? {
-                0 => return Ok(writer.flush()?),
-                count => writer.write_all(&buffer[..count])?,
+            match self.0.read(&mut buffer) {
+                Ok(0) => return Ok(writer.flush()?),
+                Ok(count) => writer.write_all(&buffer[..count])?,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }

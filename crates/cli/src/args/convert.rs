@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anamnesis::{BlockType, DirectoryOptions, Dtype, GroupSize, Part, Selection, Split};
 use clap::{Args, ValueEnum};
 
-use super::{InputArgs, named};
+use super::{InputArgs, ProvenanceArgs, named};
 use crate::exit::{Failure, about};
 use crate::ui::size;
 
@@ -120,7 +120,7 @@ pub(crate) struct WriteArgs {
     #[arg(long, value_name = "N", value_parser = Threads::parse, default_value = "auto")]
     pub(crate) threads: Threads,
     /// Show the plan, tensor by tensor, and write nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "provenance")]
     pub(crate) dry_run: bool,
     /// Directories: start a new file at 500MB, 4GiB, ... [default: 5GB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -130,8 +130,10 @@ pub(crate) struct WriteArgs {
     pub(crate) single_file: bool,
     /// Directories: write one share only; 3/8 is the third of eight
     // Restarting one part would remove what the others have written.
-    #[arg(long, value_name = "I/N", conflicts_with = "force")]
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["force", "provenance"])]
     pub(crate) part: Option<Part>,
+    #[command(flatten)]
+    pub(crate) provenance: ProvenanceArgs,
     /// Whether the output is inside a directory that the command creates.
     #[arg(skip)]
     pub(crate) is_inside: bool,
@@ -418,7 +420,7 @@ pub(crate) struct ForgetArgs {
     pub(crate) to: Option<String>,
     /// Write nothing: show size and quantisation error of several targets, such as fp8,nvfp4,q4_k_m,bnb-nf4
     #[arg(long, value_name = "TARGETS", value_delimiter = ',', value_parser = named::ENCODINGS)]
-    #[arg(hide_possible_values = true, conflicts_with_all = ["to", "fit", "output", "force", "dry_run", "part"])]
+    #[arg(hide_possible_values = true, conflicts_with_all = ["to", "fit", "output", "force", "dry_run", "part", "provenance"])]
     pub(crate) compare: Vec<String>,
     /// Choose the targets of weights by their errors, so that the model takes at most 12GB, 8GiB, ... with the least
     /// loss

@@ -6,7 +6,7 @@ use anamnesis::{CpuLevel, RememberOptions};
 use clap::Args;
 
 use super::convert::Threads;
-use super::{ChoiceArgs, InputArgs, named};
+use super::{ChoiceArgs, InputArgs, ProvenanceArgs, named};
 use crate::exit::Failure;
 use crate::interrupt;
 
@@ -106,6 +106,8 @@ pub(crate) struct HashArgs {
     #[arg(long)]
     pub(crate) force: bool,
     #[command(flatten)]
+    pub(crate) provenance: ProvenanceArgs,
+    #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
@@ -136,6 +138,8 @@ pub(crate) struct ShowArgs {
     /// Replace the output if it exists
     #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) provenance: ProvenanceArgs,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }

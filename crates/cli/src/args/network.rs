@@ -50,6 +50,20 @@ impl Command {
         output.as_mut()
     }
 
+    /// The path of the model that a writing command reads.
+    pub(crate) fn input(&self) -> Option<&Path> {
+        let input = match self {
+            Self::Remember(args) => &args.input,
+            Self::Convert(args) => &args.input,
+            Self::Forget(args) => &args.input,
+            Self::Report(args) => &args.input,
+            Self::Hash(args) => &args.input,
+            Self::Show(args) => &args.input,
+            _ => return None,
+        };
+        Some(&input.path)
+    }
+
     /// The paths of models that the command reads, and the options of the network for them.
     pub(crate) fn inputs(&mut self) -> Option<(NetworkArgs, Vec<&mut PathBuf>)> {
         fn of<'a>(
@@ -71,7 +85,7 @@ impl Command {
             Self::Diff(args) => of(&mut args.input, [&mut args.second]),
             Self::Hash(args) => of(&mut args.input, None),
             Self::Show(args) => of(&mut args.input, None),
-            Self::Verify(args) => Some((args.network, vec![&mut args.path])),
+            Self::Verify(args) => Some((args.network, args.path.as_mut().into_iter().collect())),
             Self::Scan(args) => Some((args.network, vec![&mut args.path])),
             Self::Formats | Self::Demo | Self::Completions(_) | Self::Man(_) => None,
         }

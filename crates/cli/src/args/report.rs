@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::looking::RunArgs;
-use super::{ChoiceArgs, InputArgs, named};
+use super::{ChoiceArgs, InputArgs, ProvenanceArgs, named};
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -28,6 +28,8 @@ pub(crate) struct ReportArgs {
     /// Replace an existing page
     #[arg(long)]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) provenance: ProvenanceArgs,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]

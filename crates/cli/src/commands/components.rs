@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::writing::{sidecar_document, sidecar_lines};
 use super::{open, output_path, shown};
-use crate::args::{InputArgs, WriteArgs};
+use crate::args::{InputArgs, ProvenanceArgs, WriteArgs};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -101,7 +101,8 @@ impl Writing<'_> {
         let mut documents = Vec::new();
         for component in self.components.models() {
             printer.text(format_args!("{} ({})", component.name, component.class))?;
-            let write = WriteArgs { output: Some(output.join(&component.name)), is_inside: true, ..*self.write };
+            let (output, provenance) = (Some(output.join(&component.name)), ProvenanceArgs::default());
+            let write = WriteArgs { output, provenance, is_inside: true, ..*self.write };
             let mut document = run(&self.input.again(&component.path), &write)?;
             describe(component, &mut document);
             documents.push(document);

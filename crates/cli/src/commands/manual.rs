@@ -145,7 +145,7 @@ fn examples(command: &str) -> &'static str {
         "forget" => {
             "  amn forget Llama-3.1-8B --to bnb-nf4 --double-quant\n  amn forget model.safetensors --to bnb-int8"
         }
-        "verify" => "  amn verify Llama-3.1-8B-bf16",
+        "verify" => "  amn verify Llama-3.1-8B-bf16\n  amn verify --provenance statement.json",
         "scan" => "  amn scan model.pth\n  amn scan hf:org/name",
         "formats" => "  amn formats\n  amn formats --json",
         "demo" => "  amn demo",

@@ -15,6 +15,7 @@ mod open;
 mod output_path;
 mod parse;
 mod patterns;
+mod provenance;
 mod remedy;
 mod remember;
 mod report;
@@ -42,7 +43,7 @@ use crate::ui::{Printer, json::strings, shown};
 pub(crate) fn run(cli: &mut Cli, named: Option<CpuLevel>, printer: &Printer) -> Result<(), Failure> {
     remote::refuse_output(&mut cli.command)?;
     let mounts = remote::mount(&mut cli.command, printer)?;
-    let done = run_command(&cli.command, named, printer);
+    let done = provenance::recorded(cli, printer, || run_command(&cli.command, named, printer));
     mounts.print_details(printer);
     done
 }

@@ -8,6 +8,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, CpuLevel, HashDifference, ModelHash, OpenOptions, RememberOptions};
 use serde_json::json;
 
+use super::provenance::{Check, Entry};
 use super::{open, shown};
 use crate::args::{STREAM, VerifyArgs};
 use crate::exit::Failure;
@@ -18,22 +19,26 @@ use crate::ui::{Printer, size};
 const MAX_PROBLEM_CHARS: usize = 4096;
 
 pub(super) fn run(args: &VerifyArgs, cpu: CpuLevel, printer: &Printer) -> Result<(), Failure> {
+    if let Some(statement) = &args.provenance {
+        return against_statement(statement, args.path.as_deref(), printer);
+    }
+    let path = args.path.as_deref().unwrap_or(Path::new(STREAM));
     let limits = args.limit.all();
     let expected = args.against.as_deref().map(read_hashes).transpose()?;
     let mut spooled = None;
-    let report = match args.path.as_os_str() == STREAM {
+    let report = match path.as_os_str() == STREAM {
         true => open::spool_stdin().and_then(|file| {
             spooled = Some(file.try_clone()?);
             anamnesis::verify_positioned(file, &limits)
         }),
-        false => anamnesis::verify_with_limits(&args.path, &limits),
+        false => anamnesis::verify_with_limits(path, &limits),
     };
-    let mut report = report.map_err(|error| open::advise(error, &args.path))?;
+    let mut report = report.map_err(|error| open::advise(error, path))?;
     if let Some(expected) = expected.filter(|_| report.is_sound()) {
         let options = OpenOptions::new().with_limits(limits);
         let checkpoint = match spooled {
             Some(file) => Checkpoint::from_positioned(file, &options),
-            None => Checkpoint::open_with(&args.path, &options),
+            None => Checkpoint::open_with(path, &options),
         };
         report.problems.extend(differences(&checkpoint?, &expected, cpu, printer)?);
     }
@@ -48,7 +53,7 @@ pub(super) fn run(args: &VerifyArgs, cpu: CpuLevel, printer: &Printer) -> Result
     printer.document(
         "verify",
         json!({
-            "path": args.path.to_string_lossy(),
+            "path": path.to_string_lossy(),
             "files": report.files,
             "tensor_count": report.tensors,
             "bytes": report.bytes,
@@ -61,6 +66,39 @@ pub(super) fn run(args: &VerifyArgs, cpu: CpuLevel, printer: &Printer) -> Result
         return Err(Failure::Unsound { problems: report.problems.len() });
     }
     printer.text("sound")
+}
+
+/// Compares files with a statement.
+fn against_statement(statement: &Path, path: Option<&Path>, printer: &Printer) -> Result<(), Failure> {
+    let entries = Check::read(statement)?.entries(path)?;
+    let text = |name: &str| printable(name, MAX_PROBLEM_CHARS);
+    for entry in &entries {
+        let kind = if entry.is_output { "output" } else { "input" };
+        printer.text(format_args!("{kind:<6}  {:<10}  {}", entry.word(), text(&entry.name)))?;
+    }
+    let problems: Vec<String> = entries.iter().filter_map(Entry::problem).collect();
+    for (number, problem) in (1..).zip(&problems) {
+        printer.text(format_args!("{number:>3}. {}", text(problem)))?;
+    }
+    let listed = |is_output: bool| -> Vec<_> {
+        let of_kind = entries.iter().filter(|entry| entry.is_output == is_output);
+        of_kind.map(|entry| json!({ "name": entry.name, "state": entry.word() })).collect()
+    };
+    printer.document(
+        "verify",
+        json!({
+            "path": path.map(Path::to_string_lossy),
+            "provenance": statement.to_string_lossy(),
+            "outputs": listed(true),
+            "inputs": listed(false),
+            "sound": problems.is_empty(),
+            "problems": problems,
+        }),
+    )?;
+    match problems.len() {
+        0 => printer.text("as stated"),
+        problems => Err(Failure::Unstated { problems }),
+    }
 }
 
 /// Maximum size of a file of hashes: room for a million tensors.

@@ -36,6 +36,7 @@ mod mixing;
 mod network;
 mod nginx;
 mod page;
+mod provenance;
 mod reading;
 mod refusing;
 mod resuming;

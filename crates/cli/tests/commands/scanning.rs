@@ -203,3 +203,43 @@ fn files_beyond_a_limit_are_not_called_safe_or_sound() {
         assert!(run.stdout.contains("limit exceeded"), "{run:?}");
     }
 }
+
+/// Checks the members that SARIF 2.1.0 requires, and the references between them.
+fn assert_is_sarif(log: &serde_json::Value) {
+    assert_eq!(log["version"], "2.1.0");
+    assert!(log["$schema"].as_str().unwrap().ends_with("sarif-schema-2.1.0.json"));
+    let [run] = &log["runs"].as_array().unwrap()[..] else { panic!("{log}") };
+    assert_eq!(run["tool"]["driver"]["name"], "amn");
+    let rules = run["tool"]["driver"]["rules"].as_array().unwrap();
+    for result in run["results"].as_array().unwrap() {
+        let rule = &rules[result["ruleIndex"].as_u64().unwrap() as usize];
+        assert_eq!(result["ruleId"], rule["id"]);
+        assert!(["error", "warning"].contains(&result["level"].as_str().unwrap()));
+        assert!(!result["message"]["text"].as_str().unwrap().is_empty());
+        let place = &result["locations"][0]["physicalLocation"];
+        assert!(!place["artifactLocation"]["uri"].as_str().unwrap().contains(' '));
+    }
+}
+
+#[test]
+fn findings_are_printed_as_sarif() {
+    let folder = Folder::empty();
+    fs::write(folder.path("a model.pkl"), b"\x80\x02cos\nsystem\nU\x02ls\x85R.").unwrap();
+    fs::write(folder.path("cut.pkl"), b"\x80\x02}").unwrap();
+    let run = folder.amn("scan . --format sarif");
+    assert!(run.code == Some(1) && run.stderr.starts_with("error: refers to code"), "{run:?}");
+    let log: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_is_sarif(&log);
+    let results = log["runs"][0]["results"].as_array().unwrap();
+    let found = |rule: &str| results.iter().find(|result| result["ruleId"] == rule).unwrap();
+    let place = &found("pickle-runs-code")["locations"][0]["physicalLocation"];
+    assert!(place["artifactLocation"]["uri"].as_str().unwrap().ends_with("a%20model.pkl"), "{place}");
+    assert_eq!(place["region"]["byteOffset"], 2);
+    assert!(found("pickle-runs-code")["message"]["text"].as_str().unwrap().contains("os.system"));
+    assert_eq!(found("malformed")["level"], "error");
+    let folder = with("bare.pt");
+    let log: serde_json::Value = serde_json::from_str(&folder.amn("scan bare.pt --format sarif").ok()).unwrap();
+    assert_is_sarif(&log);
+    assert_eq!(log["runs"][0]["results"].as_array().unwrap().len(), 0);
+    assert_eq!(folder.amn("scan bare.pt --format sarif --json").code, Some(2));
+}

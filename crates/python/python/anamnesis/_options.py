@@ -47,6 +47,7 @@ class VerifyOptions(LimitOptions, total=False):
     """Of ``verify``."""
 
     against: Path
+    provenance: Path
 
 
 class NameOptions(TypedDict, total=False):
@@ -66,6 +67,7 @@ class WriteOptions(ReadOptions, NameOptions, total=False):
     shard_size: Union[int, str]
     single_file: bool
     part: str
+    provenance: Path
 
 
 class RememberOptions(WriteOptions, total=False):

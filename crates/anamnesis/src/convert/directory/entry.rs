@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::{DirectoryPlan, manifest};
 use crate::error::{AnamnesisError, Fault, Result};
+use crate::io::output::create_folder;
 use crate::io::temporary::{Lock, PARTIAL, is_linked, is_temporary, lock, lock_shared};
 use crate::io::transaction::retry;
 use crate::io::{entry, entry_names, is_mounted, remove};
@@ -40,11 +41,7 @@ impl Entry {
             let is_ours = begin_in_store(output, manifest)?;
             return Ok(is_ours.then_some(Self { manifest: None, is_created: false, is_part }));
         }
-        let is_created = match std::fs::create_dir(output) {
-            Ok(()) => true,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && output.is_dir() => false,
-            Err(error) => return Err(AnamnesisError::at_path(error, output)),
-        };
+        let is_created = create_folder(output)?;
         let held = lock_manifest(output, manifest, is_part);
         if is_created && !matches!(held, Ok(Some(_))) {
             // Fails if another run has written into the directory by now, which is fine.

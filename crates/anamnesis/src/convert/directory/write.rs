@@ -11,7 +11,7 @@ use crate::checkpoint::read_sidecar;
 use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
 use crate::io::output::{PendingFile, check_space, same_file};
-use crate::io::{Existing, Source, entry, is_mounted, open_file};
+use crate::io::{Existing, Source, entry, is_mounted, open_file, record};
 use crate::pipeline::{self, Distance, FileSink, Output, Progress, RememberOptions, TileSink};
 
 /// The result of writing a directory.
@@ -90,19 +90,32 @@ impl DirectoryPlan {
         mut watch: impl FnMut(&Progress),
     ) -> Result<DirectoryReport> {
         let output = output.as_ref();
-        let refuse = |kind, text: &str| Err(AnamnesisError::at_path(std::io::Error::new(kind, text), output));
         if self.directory.as_ref().is_some_and(|directory| same_file(directory, output)) {
-            return refuse(ErrorKind::InvalidInput, "the output is the input itself");
+            let error = std::io::Error::new(ErrorKind::InvalidInput, "the output is the input itself");
+            return Err(AnamnesisError::at_path(error, output));
         }
+        let report = self.write_or_resume(output, options, &mut watch)?;
+        record::exclude(output);
+        self.file_names().for_each(|name| record::output(&output.join(name)));
+        Ok(report)
+    }
+
+    fn write_or_resume(
+        &self,
+        output: &Path,
+        options: &RememberOptions,
+        watch: &mut dyn FnMut(&Progress),
+    ) -> Result<DirectoryReport> {
         let manifest = manifest::of(self)?;
         if options.existing == Existing::Replace && !is_vacant(output)? {
             if is_mounted(output) {
-                return refuse(ErrorKind::Unsupported, "has objects, and a folder of a store is not replaced");
+                let why = "has objects, and a folder of a store is not replaced";
+                return Err(AnamnesisError::at_path(std::io::Error::new(ErrorKind::Unsupported, why), output));
             }
-            return self.replace(output, &manifest, options, &mut watch);
+            return self.replace(output, &manifest, options, watch);
         }
         match Entry::begin(output, &manifest, self.options.part.is_some())? {
-            Some(entry) => match self.write_missing(output, options, &mut watch) {
+            Some(entry) => match self.write_missing(output, options, watch) {
                 Ok(report) => {
                     if self.options.part.is_none() || self.is_complete(output) {
                         entry.finish(output)?;
@@ -111,9 +124,12 @@ impl DirectoryPlan {
                 }
                 Err(error) => Err(entry.abandon(self, output, error)),
             },
-            None => match self.already_written(output, options, &mut watch)? {
+            None => match self.already_written(output, options, watch)? {
                 Some(report) => Ok(report),
-                None => refuse(ErrorKind::AlreadyExists, "is not empty"),
+                None => {
+                    let error = std::io::Error::new(ErrorKind::AlreadyExists, "is not empty");
+                    Err(AnamnesisError::at_path(error, output))
+                }
             },
         }
     }
@@ -155,10 +171,16 @@ impl DirectoryPlan {
 
     /// Whether every output file exists, including those of other parts.
     fn is_complete(&self, output: &Path) -> bool {
-        let names = self.sidecars.iter().filter(|sidecar| !matches!(sidecar.fate, SidecarFate::Dropped(_)));
-        let names = names.map(|sidecar| sidecar.name.clone()).chain(self.index.iter().map(|_| index_name(self.base)));
         self.shards.iter().all(|shard| is_done(shard, &output.join(&shard.name)))
-            && names.into_iter().all(|name| is_file(&output.join(name)))
+            && self.file_names().all(|name| is_file(&output.join(name)))
+    }
+
+    /// The names of all output files, those of other parts included.
+    fn file_names(&self) -> impl Iterator<Item = String> {
+        let sidecars = self.sidecars.iter().filter(|sidecar| !matches!(sidecar.fate, SidecarFate::Dropped(_)));
+        let shards = self.shards.iter().map(|shard| shard.name.clone());
+        let index = self.index.iter().map(|_| index_name(self.base));
+        shards.chain(sidecars.map(|sidecar| sidecar.name.clone())).chain(index)
     }
 
     /// The generated sidecars, by name: the index, new files and edited configurations.

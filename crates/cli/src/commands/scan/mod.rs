@@ -1,5 +1,7 @@
 //! `scan`: lists the globals of the pickles in a file, directory or model, without running them.
 
+mod sarif;
+
 use std::path::{Path, PathBuf};
 
 use anamnesis::error::printable;
@@ -7,7 +9,7 @@ use anamnesis::{Grade, ParseLimits, ScanReport, ScanVerdict, ScannedPickle};
 use serde_json::{Value, json};
 
 use super::{counted, open, shown};
-use crate::args::{STREAM, ScanArgs};
+use crate::args::{STREAM, ScanArgs, ScanFormat};
 use crate::exit::Failure;
 use crate::ui::Printer;
 
@@ -16,6 +18,10 @@ const MAX_LINE_CHARS: usize = 4096;
 
 pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
     let files = scanned(&args.path, &args.limit.all()).map_err(|error| open::advise(error, &args.path))?;
+    if args.format == Some(ScanFormat::Sarif) {
+        printer.text(format_args!("{:#}", sarif::log(&files)))?;
+        return conclude(&files);
+    }
     // For a single file, print the path as given.
     let is_one = matches!(&files[..], [file] if !args.path.is_dir() && !file.path.is_dir());
     for file in &files {
@@ -32,8 +38,13 @@ pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
     if files.is_empty() {
         printer.text(format_args!("{}: no file can contain a pickle", shown(&args.path)))?;
     }
-    let verdict = worst(&files);
-    printer.document("scan", document(args, &files, verdict))?;
+    printer.document("scan", document(args, &files, worst(&files)))?;
+    conclude(&files)
+}
+
+/// Fails if a file is not safe.
+fn conclude(files: &[Scanned]) -> Result<(), Failure> {
+    let verdict = worst(files);
     if files.iter().all(|file| file.report.is_safe()) {
         return Ok(());
     }
