@@ -305,7 +305,7 @@ mod tests {
         let (text, model) = (file("a.yaml", b'0', b"a: 1"), file("b.ckpt", b'0', b"model of 19 bytes.."));
         let found = open(&[text.clone(), model.clone()]).unwrap();
         assert_eq!(found, Some(Member { name: "b.ckpt".into(), offset: 1536, bytes: 19 }));
-        assert!(open(&[text.clone()]).is_err_and(|error| error.to_string().contains("tar file")));
+        assert!(open(std::slice::from_ref(&text)).is_err_and(|error| error.to_string().contains("tar file")));
         assert!(open(&[model.clone(), text, model]).is_err_and(|error| error.to_string().contains("2 models")));
     }
 }

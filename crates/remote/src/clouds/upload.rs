@@ -504,6 +504,6 @@ mod tests {
         }
         assert_eq!(ranges, [0..6, 8..10]);
         add(&mut ranges, 5..9);
-        assert_eq!(ranges, [0..10]);
+        assert_eq!(ranges, vec![Range { start: 0, end: 10 }]);
     }
 }
