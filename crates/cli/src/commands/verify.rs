@@ -8,7 +8,7 @@ use anamnesis::error::printable;
 use anamnesis::{AnamnesisError, Checkpoint, CpuLevel, HashDifference, ModelHash, OpenOptions, RememberOptions};
 use serde_json::json;
 
-use super::provenance::{Check, Entry};
+use super::provenance::{Check, StatedFile};
 use super::{open, shown};
 use crate::args::{STREAM, VerifyArgs};
 use crate::exit::Failure;
@@ -76,7 +76,7 @@ fn against_statement(statement: &Path, path: Option<&Path>, printer: &Printer) -
         let kind = if entry.is_output { "output" } else { "input" };
         printer.text(format_args!("{kind:<6}  {:<10}  {}", entry.word(), text(&entry.name)))?;
     }
-    let problems: Vec<String> = entries.iter().filter_map(Entry::problem).collect();
+    let problems: Vec<String> = entries.iter().filter_map(StatedFile::problem).collect();
     for (number, problem) in (1..).zip(&problems) {
         printer.text(format_args!("{number:>3}. {}", text(problem)))?;
     }

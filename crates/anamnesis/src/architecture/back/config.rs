@@ -13,6 +13,12 @@ const ROPE_THETA: f64 = 10_000.0;
 /// The keys of most configurations, where several have the same meaning.
 const USUAL: [&str; 2] = ["num_hidden_layers", "intermediate_size"];
 
+/// Other keys for biases of queries, keys and values.
+const QKV_BIASES: [&str; 2] = ["use_qkv_bias", "qkv_bias"];
+
+/// The keys for norms of queries and keys; some models have norms without weights.
+const QK_NORMS: [&str; 2] = ["use_qk_norm", "qk_layernorm"];
+
 /// The configuration of the model in a file, of a given class or of that which the file is of.
 pub(super) fn restored(
     architecture: &'static Architecture,
@@ -53,7 +59,15 @@ pub(super) fn restored(
     set("use_cache", json!(true));
     if file.has_in_layers(&["attn_q.weight", "attn_kv_a_mqa.weight"]) {
         let biases = ["attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_kv_a_mqa.bias"];
-        set("attention_bias", json!(file.has_in_layers(&biases)));
+        let is_biased = file.has_in_layers(&biases);
+        set("attention_bias", json!(is_biased));
+        for key in QKV_BIASES.into_iter().filter(|key| architecture.has_default(key)) {
+            set(key, json!(is_biased));
+        }
+        let is_normed = file.has_in_layers(&["attn_q_norm.weight"]);
+        for key in QK_NORMS.into_iter().filter(|key| is_normed && architecture.has_default(key)) {
+            set(key, json!(true));
+        }
     }
     for kind in ["bos", "eos", "padding"] {
         if let Some(id) = file.number(&format!("tokenizer.ggml.{kind}_token_id")) {

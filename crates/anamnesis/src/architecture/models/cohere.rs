@@ -9,10 +9,6 @@ pub(super) static COMMAND_R: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, ONE_NORM, ATTENTION, HEAD_NORMS, GATED_FFN],
     keys: &[COMMON, KEYS, UNSCALED],
     tokenizer: TOKENS,
-    restore: Some(|file, config| {
-        set(config, "use_qk_norm", file.has_in_layers(&["attn_q_norm.weight"]));
-        restore::plain(file, config)
-    }),
     ..PLAIN
 };
 

@@ -18,7 +18,7 @@ const MAX_STATEMENT_BYTES: u64 = 64 << 20;
 
 /// The state of a file of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum EntryState {
+pub(crate) enum StatedFileState {
     Matches,
     /// It has another SHA-256.
     Differs(String),
@@ -31,35 +31,35 @@ pub(crate) enum EntryState {
 
 /// A file of a statement.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct StatedFile {
     pub(crate) name: String,
     pub(crate) is_output: bool,
-    pub(crate) state: EntryState,
+    pub(crate) state: StatedFileState,
 }
 
-impl Entry {
+impl StatedFile {
     /// The problem with it. An input that is not there is none: outputs are often moved without their inputs.
     pub(crate) fn problem(&self) -> Option<String> {
         let Self { name, is_output, state } = self;
         let what = if *is_output { "output" } else { "input" };
         match state {
-            EntryState::Differs(found) => {
+            StatedFileState::Differs(found) => {
                 Some(format!("{what} {name:?} differs from the statement: its SHA-256 is {found}"))
             }
-            EntryState::Missing if *is_output => Some(format!("output {name:?} is missing")),
-            EntryState::Unreadable(why) => Some(format!("{what} {name:?} cannot be read: {why}")),
-            EntryState::Matches | EntryState::Missing | EntryState::Unhashed => None,
+            StatedFileState::Missing if *is_output => Some(format!("output {name:?} is missing")),
+            StatedFileState::Unreadable(why) => Some(format!("{what} {name:?} cannot be read: {why}")),
+            StatedFileState::Matches | StatedFileState::Missing | StatedFileState::Unhashed => None,
         }
     }
 
     /// The state in a word.
     pub(crate) const fn word(&self) -> &'static str {
         match self.state {
-            EntryState::Matches => "matches",
-            EntryState::Differs(_) => "differs",
-            EntryState::Missing => "missing",
-            EntryState::Unhashed => "not hashed",
-            EntryState::Unreadable(_) => "unreadable",
+            StatedFileState::Matches => "matches",
+            StatedFileState::Differs(_) => "differs",
+            StatedFileState::Missing => "missing",
+            StatedFileState::Unhashed => "not hashed",
+            StatedFileState::Unreadable(_) => "unreadable",
         }
     }
 }
@@ -90,7 +90,7 @@ impl Check {
     }
 
     /// Compares all files, or those of `path`: a file, or a folder with the outputs.
-    pub(crate) fn entries(&self, path: Option<&Path>) -> Result<Vec<Entry>, Failure> {
+    pub(crate) fn entries(&self, path: Option<&Path>) -> Result<Vec<StatedFile>, Failure> {
         let Statement { subjects, inputs, .. } = &self.statement;
         let all = subjects.iter().map(|file| (file, true)).chain(inputs.iter().map(|file| (file, false)));
         let Some(path) = path else {
@@ -114,7 +114,7 @@ impl Check {
             .map(|(file, is_output)| entry(file, is_output, path))
             .collect();
         // Two files may have one name; the given one is either of them.
-        let found = named.iter().position(|entry| entry.state == EntryState::Matches);
+        let found = named.iter().position(|entry| entry.state == StatedFileState::Matches);
         match named.is_empty() {
             true => Err(Failure::Usage(format!("{} is not a file of this statement", shown(path)))),
             false => Ok(named
@@ -134,15 +134,15 @@ fn within(folder: &Path, name: &str) -> Option<PathBuf> {
     ends.into_iter().find(|path| path.is_file())
 }
 
-fn entry(file: &Resource, is_output: bool, path: &Path) -> Entry {
+fn entry(file: &Resource, is_output: bool, path: &Path) -> StatedFile {
     let state = match &file.sha256 {
-        None => EntryState::Unhashed,
+        None => StatedFileState::Unhashed,
         Some(wanted) => match file_sha256(path) {
-            Ok(found) if found == *wanted => EntryState::Matches,
-            Ok(found) => EntryState::Differs(found),
-            Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::NotFound => EntryState::Missing,
-            Err(error) => EntryState::Unreadable(error.to_string()),
+            Ok(found) if found == *wanted => StatedFileState::Matches,
+            Ok(found) => StatedFileState::Differs(found),
+            Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::NotFound => StatedFileState::Missing,
+            Err(error) => StatedFileState::Unreadable(error.to_string()),
         },
     };
-    Entry { name: file.name.clone(), is_output, state }
+    StatedFile { name: file.name.clone(), is_output, state }
 }

@@ -6,7 +6,7 @@
 mod check;
 mod statement;
 
-pub(super) use check::{Check, Entry};
+pub(super) use check::{Check, StatedFile};
 
 use std::collections::BTreeSet;
 use std::io::Write;
