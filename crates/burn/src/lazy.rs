@@ -39,42 +39,66 @@ impl Tensors {
         self.checkpoint.names().into_iter().filter_map(describe).collect()
     }
 
-    fn decoded(&self, name: &str, bytes: usize, dtype: TargetDtype) -> Result<Vec<u8>, AnamnesisError> {
-        let mut out = vec![0; bytes];
-        let (values, options) = (0..(bytes / dtype.byte_size()) as u64, RememberOptions::new());
-        match &self.mapped {
-            Some(mapped) => mapped.decode_range_into(name, values, &mut out, dtype, &options)?,
-            None => self.checkpoint.decode_range_into(name, values, &mut out, dtype, &options)?,
-        }
+    fn decoded(&self, name: &str, values: usize, dtype: TargetDtype) -> Result<Bytes, AnamnesisError> {
+        let mut out = zeros(values, dtype);
+        self.decode_from(name, 0, &mut out, dtype)?;
         Ok(out)
     }
 
-    fn stored(&self, name: &str) -> Result<Vec<u8>, AnamnesisError> {
-        Ok(self.checkpoint.tensor_data(name)?.unwrap_or_default().into_owned())
+    /// Decodes values from the one at `first` on, as many as fit.
+    pub(crate) fn decode_from(
+        &self,
+        name: &str,
+        first: usize,
+        out: &mut [u8],
+        dtype: TargetDtype,
+    ) -> Result<(), AnamnesisError> {
+        let values = first as u64..(first + out.len() / dtype.byte_size()) as u64;
+        let options = RememberOptions::new();
+        match &self.mapped {
+            Some(mapped) => mapped.decode_range_into(name, values, out, dtype, &options),
+            None => self.checkpoint.decode_range_into(name, values, out, dtype, &options),
+        }
+    }
+
+    fn stored(&self, name: &str) -> Result<Bytes, AnamnesisError> {
+        Ok(Bytes::from_bytes_vec(self.checkpoint.tensor_data(name)?.unwrap_or_default().into_owned()))
     }
 }
 
 /// Every tensor by name, to be decoded to `dtype`; integers, booleans and F64 are kept.
-pub(crate) fn tensors(tensors: Tensors, dtype: TargetDtype) -> BTreeMap<String, Tensor> {
-    let tensors = Arc::new(tensors);
+pub(crate) fn tensors(tensors: &Arc<Tensors>, dtype: TargetDtype) -> BTreeMap<String, Tensor> {
     let lazy = |(name, shape, stored): (String, Vec<usize>, Option<DType>)| {
-        let element = stored.unwrap_or(match dtype {
-            TargetDtype::BF16 => DType::BF16,
-            TargetDtype::F16 => DType::F16,
-            _ => DType::F32,
-        });
-        let bytes = shape.iter().product::<usize>() * element.size();
-        let (source, key) = (Arc::clone(&tensors), name.clone());
+        let element = stored.unwrap_or(decoded_type(dtype));
+        let values = shape.iter().product::<usize>();
+        let (source, key) = (Arc::clone(tensors), name.clone());
         let provide = move || {
             let found = match stored {
                 Some(_) => source.stored(&key),
-                None => source.decoded(&key, bytes, dtype),
+                None => source.decoded(&key, values, dtype),
             };
-            found.map(Bytes::from_bytes_vec).map_err(|error| Error::ValidationError(error.to_string()))
+            found.map_err(|error| Error::ValidationError(error.to_string()))
         };
-        (name.clone(), Tensor::deferred(name, element, shape, None, bytes, provide))
+        (name.clone(), Tensor::deferred(name, element, shape, None, values * element.size(), provide))
     };
     tensors.list().into_iter().map(lazy).collect()
+}
+
+/// Memory for decoded values, aligned to them: burn copies bytes that are not.
+pub(crate) fn zeros(values: usize, dtype: TargetDtype) -> Bytes {
+    match dtype {
+        TargetDtype::BF16 | TargetDtype::F16 => Bytes::from_elems(vec![0_u16; values]),
+        _ => Bytes::from_elems(vec![0_u32; values]),
+    }
+}
+
+/// The type of burn for decoded values.
+pub(crate) const fn decoded_type(dtype: TargetDtype) -> DType {
+    match dtype {
+        TargetDtype::BF16 => DType::BF16,
+        TargetDtype::F16 => DType::F16,
+        _ => DType::F32,
+    }
 }
 
 /// The type of burn for elements that are not decoded; `None` for floats that are.

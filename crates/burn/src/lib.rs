@@ -13,16 +13,19 @@
 //! # Ok::<(), anamnesis_burn::StoreError>(())
 //! ```
 
+mod adapter;
 mod lazy;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use anamnesis::{AnamnesisError, Checkpoint, Format, ParseLimits, TargetDtype};
 use burn_pack::Tensor;
-use burn_store::{ApplyResult, ModuleAdapter, ModuleSnapshot, ModuleStore, PathFilter, PyTorchToBurnAdapter};
+use burn_store::{ApplyResult, ModuleAdapter, ModuleSnapshot, ModuleStore, PathFilter};
 
+use adapter::Transposing;
 use lazy::Tensors;
 
 /// The tensors of a checkpoint as a module store, which is read and not written.
@@ -51,11 +54,11 @@ impl CheckpointStore {
     /// # Errors
     /// As [`Checkpoint::as_hugging_face`], if it is mapped.
     pub fn new(checkpoint: Checkpoint, dtype: TargetDtype, mapped: bool) -> Result<Self, StoreError> {
-        let tensors = Tensors::new(checkpoint, mapped)?;
+        let source = Arc::new(Tensors::new(checkpoint, mapped)?);
         Ok(Self {
-            config: tensors.config().map(str::to_owned),
-            tensors: lazy::tensors(tensors, dtype),
-            adapter: Some(Box::new(PyTorchToBurnAdapter)),
+            config: source.config().map(str::to_owned),
+            tensors: lazy::tensors(&source, dtype),
+            adapter: Some(Box::new(Transposing { source, dtype })),
             filter: None,
             allow_partial: false,
         })

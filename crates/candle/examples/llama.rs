@@ -31,6 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let plain = tokens(VarBuilder::from_buffered_safetensors(bytes, DType::F32, &Device::Cpu)?, &config)?;
         println!("{:12} {found:?}", name(&model));
         println!("{:12} {plain:?}", "  decoded");
+        if found != plain {
+            return Err("the tokens differ".into());
+        }
     }
     Ok(())
 }

@@ -13,7 +13,10 @@ const KEYS: usize = 128;
 const VOCABULARY: usize = 32;
 
 /// The tokenizer of the models that the library is tested with; a conversion to GGUF needs one.
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../anamnesis/tests/fixtures/end_to_end/llama_gptq");
+const TOKENIZER: [(&str, &str); 2] = [
+    ("tokenizer.json", include_str!("tokenizer.json")),
+    ("tokenizer_config.json", include_str!("tokenizer_config.json")),
+];
 
 /// The targets that are GGUF files.
 const IN_GGUF: [&str; 4] = ["gguf", "q8_0", "q4_k_m", "iq4_nl"];
@@ -22,8 +25,8 @@ const IN_GGUF: [&str; 4] = ["gguf", "q8_0", "q4_k_m", "iq4_nl"];
 pub fn write_plain(directory: &Path) -> PathBuf {
     let path = directory.join("plain");
     std::fs::create_dir(&path).unwrap();
-    for file in ["tokenizer.json", "tokenizer_config.json"] {
-        std::fs::copy(Path::new(FIXTURES).join(file), path.join(file)).unwrap();
+    for (file, text) in TOKENIZER {
+        std::fs::write(path.join(file), text).unwrap();
     }
     std::fs::write(path.join("config.json"), config()).unwrap();
     let tensors = MemoryTensors::new(tensors(), &[("format".to_owned(), "pt".to_owned())].into()).unwrap();

@@ -1,0 +1,1 @@
+../../../candle/tests/tiny/mod.rs
