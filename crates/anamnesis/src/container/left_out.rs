@@ -50,6 +50,9 @@ macro_rules! left_out {
             parts_are_one_file: false,
             container: &LeftOut { name: $name, magics: &$magics },
         };)+
+
+        #[cfg(test)]
+        const ALL: &[About] = &[$($about),+];
     };
 }
 
@@ -67,4 +70,37 @@ left_out! {
     FLAX Flax "Flax" "a file of Flax parameters" ["msgpack"] [] [],
     HDF5 Hdf5 "HDF5" "an HDF5 file" ["h5", "hdf5"] [] [(0, b"\x89HDF\r\n\x1a\n")],
     KERAS Keras "Keras" "a Keras archive" ["keras"] [] [],
+}
+
+#[cfg(all(test, feature = "containers"))]
+mod tests {
+    use super::*;
+    use crate::container::registry;
+    use crate::io::BytesSource;
+    use crate::limits::ParseLimits;
+
+    #[test]
+    fn formats_are_described_as_where_they_are_read() {
+        let read: Vec<&About> = registry::ALL[2..].iter().collect();
+        assert_eq!(read.len(), ALL.len());
+        for (ours, theirs) in ALL.iter().zip(read) {
+            assert_eq!((ours.format, ours.name, ours.file), (theirs.format, theirs.name, theirs.file));
+            assert_eq!((ours.extensions, ours.shared_extensions), (theirs.extensions, theirs.shared_extensions));
+        }
+    }
+
+    #[test]
+    fn they_are_refused_by_name_with_the_feature_that_reads_them() {
+        let limits = ParseLimits::default();
+        for about in ALL {
+            let (options, source) = (OpenOptions::new(), Box::new(BytesSource(Vec::new())));
+            let opened = about.container.open(source, 0, &options, &mut Budget::new(&limits));
+            let error = opened.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(about.name) && error.contains("`containers`"), "{}: {error}", about.name);
+            assert!(about.container.lay_out(&[], None).is_err() && !about.writes, "{}", about.name);
+        }
+        assert_eq!(HDF5.container.recognises(b"\x89HDF\r\n\x1a\n and more"), Evidence::Probable);
+        assert_eq!(TFLITE.container.recognises(b"\x1c\0\0\0TFL3"), Evidence::Probable);
+        assert_eq!(TFLITE.container.recognises(b"TFL3"), Evidence::No);
+    }
 }

@@ -18,7 +18,7 @@ mod hdf5;
 mod identity;
 mod interface;
 mod layout;
-#[cfg(not(feature = "containers"))]
+#[cfg(any(test, not(feature = "containers")))]
 mod left_out;
 #[cfg(feature = "containers")]
 pub(crate) mod npy;
