@@ -2,8 +2,8 @@
 
 use crate::cargo;
 
-/// Their manifests.
-const MANIFESTS: [&str; 2] = ["crates/candle/Cargo.toml", "crates/burn/Cargo.toml"];
+/// The manifests of these crates.
+pub(crate) const MANIFESTS: [&str; 2] = ["crates/candle/Cargo.toml", "crates/burn/Cargo.toml"];
 
 /// Lints and tests each of them, and runs its example. The crates that both depend on are built once.
 pub(crate) fn run() -> Result<(), String> {

@@ -3,6 +3,7 @@
 //! those of ggml, `cargo xtask python` builds and tests the Python package, `cargo xtask remote` tests remote models with
 //! the servers and clients of others, `cargo xtask bench` measures.
 
+mod api;
 mod asm;
 mod bench;
 mod faults;
@@ -25,7 +26,7 @@ usage: cargo xtask TASK
   faults       make every system call of every writing command fail, and kill each at random moments (--rounds N)
   features     compile the library with each of its features alone
   frameworks   build and test the crates for candle and burn
-  publish      check packages, documentation and licences
+  publish      check packages, documentation, the public interface and licences (AMN_UPDATE=1 records the interface)
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
   python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)
   remote       test remote models with nginx, huggingface_hub, moto and Azurite

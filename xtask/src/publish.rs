@@ -1,8 +1,10 @@
-//! Checks that the crates can be published: their packages, documentation, and the licences of their dependencies.
+//! Checks that the crates can be published: their packages, documentation, interface, and the licences of their
+//! dependencies.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::cargo;
+use crate::frameworks::MANIFESTS;
+use crate::{api, cargo};
 
 /// The licences that a dependency may have; one of several alternatives is enough.
 const ALLOWED: [&str; 12] = [
@@ -30,19 +32,44 @@ const MOST_BYTES: u64 = 10 << 20;
 /// Checks all of it. `cargo clippy` checks the MSRV: `rust-version` makes it refuse newer functions.
 pub(crate) fn run() -> Result<(), String> {
     check_licences()?;
-    let mut package = vec!["package", "--no-verify", "--allow-dirty", "--quiet"];
+    check_dependencies()?;
+    let mut doc = vec!["doc", "--no-deps"];
+    doc.extend(PUBLISHED.iter().flat_map(|name| ["--package", name]));
+    doc.extend(["--config", "build.rustdocflags=[\"--deny\", \"warnings\"]"]);
+    api::forget();
+    cargo(&doc)?;
+    api::check()?;
+    package()
+}
+
+/// Packages every crate. Those of the workspace are built from their packages, each with the packages of the others.
+fn package() -> Result<(), String> {
+    let mut package = vec!["package", "--allow-dirty", "--quiet"];
     package.extend(PUBLISHED.iter().flat_map(|name| ["--package", name]));
     cargo(&package)?;
+    for manifest in MANIFESTS {
+        // Built by `cargo xtask frameworks`: their own workspaces do not have the packages of the library.
+        let into = ["--manifest-path", manifest, "--target-dir", "target"];
+        cargo(&[&["package", "--no-verify", "--exclude-lockfile", "--allow-dirty", "--quiet"][..], &into].concat())?;
+    }
     for entry in std::fs::read_dir("target/package").map_err(|error| format!("target/package: {error}"))?.flatten() {
         let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
         if entry.path().extension().is_some_and(|extension| extension == "crate") && bytes > MOST_BYTES {
             return Err(format!("{} has {bytes} bytes", entry.path().display()));
         }
     }
-    let mut doc = vec!["doc", "--no-deps"];
-    doc.extend(PUBLISHED.iter().flat_map(|name| ["--package", name]));
-    doc.extend(["--config", "build.rustdocflags=[\"--deny\", \"warnings\"]"]);
-    cargo(&doc)
+    Ok(())
+}
+
+/// Runs `cargo deny` if it is installed: advisories, duplicates and sources of the dependencies too.
+fn check_dependencies() -> Result<(), String> {
+    let mut version = Command::new("cargo");
+    version.args(["deny", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    if version.status().is_ok_and(|status| status.success()) {
+        return cargo(&["deny", "check"]);
+    }
+    println!("cargo-deny is not installed: of the dependencies, only the licences are checked");
+    Ok(())
 }
 
 /// Refuses a dependency without one of the allowed licences.
