@@ -8,6 +8,8 @@ use std::io::Read;
 use std::ops::Range;
 use std::sync::Arc;
 
+use anamnesis::StoreEntry;
+
 use crate::client::{Client, Failure, of_io};
 use crate::error::{RemoteError, RemoteFault};
 
@@ -99,6 +101,15 @@ impl RemoteFile {
     pub(crate) fn version(&self) -> Option<String> {
         let version = &self.known.version;
         version.etag.clone().or_else(|| version.modified.clone())
+    }
+
+    /// It as a file of a store.
+    pub(crate) fn entry(&self) -> StoreEntry {
+        let entry = StoreEntry::file(self.bytes());
+        match self.version() {
+            Some(version) => entry.with_version(version),
+            None => entry,
+        }
     }
 
     /// The beginning of the file.

@@ -78,13 +78,7 @@ impl Store for WebFolder {
             (true, Some(wanted)) => self.files.find(&wanted)?,
             _ => self.files.find_optional(name, |name| self.wanted(name))?,
         };
-        Ok(found.map(|file| {
-            let entry = StoreEntry::file(file.bytes());
-            match file.version() {
-                Some(version) => entry.with_version(version),
-                None => entry,
-            }
-        }))
+        Ok(found.map(|file| file.entry()))
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {

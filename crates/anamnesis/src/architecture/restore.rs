@@ -117,6 +117,13 @@ pub(super) fn nextn_layers(file: &Gguf<'_>, config: &mut Map<String, Value>, key
     }
 }
 
+/// `num_key_value_heads` of the layers that have any, from the list of all layers.
+pub(super) fn most_kv_heads(file: &Gguf<'_>, config: &mut Map<String, Value>) {
+    if let Some(Value::Array(heads)) = file.count_or_list("attention.head_count_kv") {
+        set(config, "num_key_value_heads", heads.iter().filter_map(Value::as_u64).max().unwrap_or(0));
+    }
+}
+
 /// `layer_types` by the heads of keys and values in every layer, of which `other` layers have none.
 pub(super) fn kinds_by_kv_heads(file: &Gguf<'_>, config: &mut Map<String, Value>, key: &str, own: &str, other: &str) {
     let Some(Value::Array(heads)) = file.count_or_list("attention.head_count_kv") else { return };

@@ -134,13 +134,7 @@ impl Store for CloudFolder {
             true => self.files.find(&self.wanted(name)?)?,
             false => self.files.find_optional(name, |name| self.wanted(name).ok())?,
         };
-        Ok(found.map(|file| {
-            let entry = StoreEntry::file(file.bytes());
-            match file.version() {
-                Some(version) => entry.with_version(version),
-                None => entry,
-            }
-        }))
+        Ok(found.map(|file| file.entry()))
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {

@@ -23,9 +23,7 @@ fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
             set(config, &format!("{kind}_layer_period"), period);
         }
     }
-    if let Some(Value::Array(heads)) = file.count_or_list("attention.head_count_kv") {
-        set(config, "num_key_value_heads", heads.iter().filter_map(Value::as_u64).max().unwrap_or(0));
-    }
+    restore::most_kv_heads(file, config);
     for (key, name) in [
         ("ssm.conv_kernel", "mamba_d_conv"),
         ("ssm.state_size", "mamba_d_state"),

@@ -57,9 +57,7 @@ fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
     if let Some((_, [inner, ..])) = dense.next() {
         set(config, "intermediate_size", *inner);
     }
-    if let Some(Value::Array(heads)) = file.count_or_list("attention.head_count_kv") {
-        set(config, "num_key_value_heads", heads.iter().filter_map(Value::as_u64).max().unwrap_or(0));
-    }
+    restore::most_kv_heads(file, config);
     if let (Some(inner), Some(heads @ 1..)) = (file.count("ssm.inner_size"), file.count("ssm.time_step_rank")) {
         set(config, "mamba_head_dim", inner / heads);
     }
