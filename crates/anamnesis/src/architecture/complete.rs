@@ -7,7 +7,7 @@ use super::config::Config;
 use super::key::LAYER_KEYS;
 use super::kind::Architecture;
 use super::names::{self, Captures};
-use super::need::{Need, Presence};
+use super::need::{self, Need, Presence};
 use super::rule::{BLOCKS, Rule};
 use super::size::{self, ANY_SIZE};
 use crate::catalog::dtype::elements;
@@ -74,8 +74,11 @@ impl Architecture {
             !rule.is_left_out && seen.insert((rule.is_in_layer, rule.stack.map(|stack| stack.gguf), rule.gguf))
         }) {
             let check = Check { of: self, rule, tensors, config };
+            let alternatives: Vec<&Rule> = self.rules().filter(|other| rule.is_same_in_gguf(other)).collect();
             for (ending, need) in rule.endings() {
-                check.all(ending, need, (own, layers))?;
+                let others = alternatives.iter().flat_map(|other| other.endings()).filter(|other| other.0 == ending);
+                let needs: Vec<Need> = std::iter::once(need).chain(others.map(|other| other.1)).collect();
+                check.all(ending, &needs, (own, layers))?;
             }
         }
         Ok(())
@@ -122,7 +125,9 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn all(&self, ending: &str, need: Need, (own, layers): (u64, u64)) -> Result<()> {
+    /// Checks one tensor in all layers. Its needs are those of the rules for it, the first that of this rule.
+    fn all(&self, ending: &str, needs: &[Need], (own, layers): (u64, u64)) -> Result<()> {
+        let need = needs.first().copied().unwrap_or(Need::Never);
         let mut shape = None;
         let (mut allowed, mut left_out) = (None, None);
         for number in 0..self.rule.layers(self.config, layers)? {
@@ -133,7 +138,7 @@ impl Check<'_> {
                 continue;
             }
             let found = self.tensors.found.get(name.as_str());
-            match (need.of(self.config, number)?, found) {
+            match (need::of_any(needs, self.config, number)?, found) {
                 (Presence::Needed, None) if self.tensors.is_whole => return Err(self.missing(layer, ending, need)),
                 (Presence::Surplus, Some(found)) => {
                     let keys = need.keys().map_or_else(String::new, |keys| format!(" ({keys})"));
@@ -196,7 +201,11 @@ impl Check<'_> {
             Side::Checkpoint => self.of.stored_name(&self.rule.hf_name(self.of.layer_prefix, layer, captures)),
             Side::Gguf => self.rule.gguf_name(layer, captures),
         };
-        let of_layers = || layer.map_or_else(String::new, |_| format!(" ({})", self.config.key_of(LAYER_KEYS)));
+        let counted = || match self.rule.stack.and_then(|stack| stack.layers) {
+            Some(size) => size.hf,
+            None => self.config.key_of(LAYER_KEYS),
+        };
+        let of_layers = || layer.map_or_else(String::new, |_| format!(" ({})", counted()));
         let keys = need.keys().map_or_else(of_layers, |keys| format!(" ({keys})"));
         let why =
             format!("it is missing: a model of architecture {} with this configuration{keys} has it", self.of.name);
@@ -206,8 +215,11 @@ impl Check<'_> {
     fn misshapen(&self, found: &Found<'_>, wanted: &[u64]) -> AnamnesisError {
         let is_wrong = |place: usize| found.shape.get(place).is_none_or(|&size| size as u64 != wanted[place]);
         let sizes = (0..wanted.len()).filter(|&place| is_wrong(place)).map(|place| self.rule.shape[place]);
-        let keys = sizes.map(|size| if self.tensors.side == Side::Checkpoint { size.hf } else { size.gguf });
-        let keys: Vec<&str> = keys.filter(|keys| !keys.is_empty()).collect();
+        let keys = sizes.map(|size| match self.tensors.side {
+            Side::Checkpoint => self.config.own_names(size.hf),
+            Side::Gguf => size.gguf.to_owned(),
+        });
+        let keys: Vec<String> = keys.filter(|keys| !keys.is_empty()).collect();
         let keys = if keys.is_empty() { "the architecture".to_owned() } else { keys.join(", ") };
         let what = if self.tensors.side == Side::Checkpoint { "its shape in GGUF would be" } else { "its shape is" };
         let why = format!("{what} {:?}, but {wanted:?} by {keys}", found.shape);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::defaults::{ClassDefault, DefaultValue};
-use super::key_names::{HEAD_KEYS, HIDDEN_KEYS, LAYER_KEYS};
+use super::key_names::{FFN_KEYS, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS, LAYER_KEYS};
 use super::language_model::flattened;
 use super::measured::Measured;
 use super::rope::Rope;
@@ -107,6 +107,15 @@ impl Config {
         };
         let own = keys.iter().find(|key| has(key));
         own.or(keys.first()).copied().unwrap_or("")
+    }
+
+    /// A list of keys for messages, with the names that the configuration has for them.
+    pub(crate) fn own_names(&self, keys: &str) -> String {
+        let own = |key| {
+            let group = [HIDDEN_KEYS, HEAD_KEYS, KV_HEAD_KEYS, FFN_KEYS].into_iter().find(|group| group.contains(&key));
+            group.and_then(|group| group.iter().copied().find(|other| self.values.contains_key(*other))).unwrap_or(key)
+        };
+        keys.split(", ").map(own).collect::<Vec<_>>().join(", ")
     }
 
     /// Which of several keys has a value; the first, if none has.

@@ -1,5 +1,7 @@
 //! Metadata keys of the hyperparameters, and the keys of `config.json` they come from.
 
+use serde_json::Value;
+
 use super::config::Config;
 pub(crate) use super::key_names::{
     ALL_EXPERT_KEYS, CONTEXT_KEYS, EPSILON_KEYS, EXPERT_KEYS, FFN_KEYS, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS,
@@ -7,6 +9,7 @@ pub(crate) use super::key_names::{
 };
 use super::sentence_transformers::POOLING_KEY;
 use super::size::Size;
+use super::value::{as_real, unexpected};
 use crate::catalog::MetadataValue;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -218,6 +221,17 @@ fn pooling(config: &Config, key: &str, known: &[&str]) -> Result<Option<u64>> {
 /// The layers for multi-token prediction, if there are any.
 pub(crate) const NEXTN_KEYS: &[Key] =
     &[count_fn("nextn_predict_layers", |config| Ok((config.nextn_layers > 0).then_some(config.nextn_layers)))];
+
+/// A list of limits with one for every layer: 0 for layers without one.
+pub(crate) fn limits(config: &Config, key: &str) -> Result<Option<Vec<f32>>> {
+    let Some(limits) = config.get(key) else { return Ok(None) };
+    let limits = limits.as_array().ok_or_else(|| unexpected(key, limits, "a list of numbers"))?;
+    let at = |layer: u64| match usize::try_from(layer).ok().and_then(|layer| limits.get(layer)) {
+        None | Some(Value::Null) => Ok(0.0),
+        Some(limit) => as_real(key, limit).map(|limit| limit as f32),
+    };
+    config.per_layer(at).map(Some)
+}
 
 /// The layers with a sliding window, by `layer_types`.
 pub(crate) fn sliding_layers(config: &Config) -> Result<Option<Vec<bool>>> {

@@ -207,8 +207,7 @@ impl Mapper<'_> {
         if found.len() > 1 {
             let mut needed = Vec::new();
             for &(index, rule, layer, captures) in &found {
-                let need = if captures.ending == "bias" { rule.bias } else { rule.need };
-                if need.of(self.config, layer.unwrap_or(0))? != Presence::Surplus {
+                if rule.need_of(captures.ending).of(self.config, layer.unwrap_or(0))? != Presence::Surplus {
                     needed.push((index, rule, layer, captures));
                 }
             }
@@ -295,7 +294,9 @@ impl Mapper<'_> {
             let size = self.of.rules().nth(rule).and_then(|rule| rule.stacked().first());
             let counted = size.map(|size| size.at(self.config, layer)).transpose();
             let count = counted.ok().flatten().unwrap_or(experts.len() as u64);
-            let keys = size.map_or("", |size| size.hf);
+            let layers = self.of.rules().nth(rule).and_then(|rule| rule.need.keys());
+            let keys: Vec<&str> = size.map(|size| size.hf).into_iter().chain(layers).collect();
+            let keys = keys.join("; ");
             if let Some(missing) = (0..count).find(|expert| !experts.contains_key(expert)) {
                 let captures = Captures { expert: Some(missing), ending: "weight" };
                 let missed = self.of.rules().nth(rule).map(|rule| rule.hf_name(self.of.layer_prefix, layer, captures));

@@ -51,6 +51,17 @@ impl Need {
     }
 }
 
+/// The presence of a tensor that several rules are for: in a layer, that of the first rule that applies there.
+pub(crate) fn of_any(needs: &[Need], config: &Config, layer: u64) -> Result<Presence> {
+    for need in needs {
+        match need.of(config, layer)? {
+            Presence::Surplus => {}
+            presence => return Ok(presence),
+        }
+    }
+    Ok(Presence::Surplus)
+}
+
 /// The keys that decide which layers have experts, in checkpoints and in GGUF.
 const OF_EXPERTS: &str = "num_local_experts, num_experts, n_routed_experts or expert_count, first_k_dense_replace or \
                           leading_dense_block_count, mlp_only_layers, decoder_sparse_step, moe_layer_freq, \

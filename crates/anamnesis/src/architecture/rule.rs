@@ -121,6 +121,17 @@ impl Rule {
         self
     }
 
+    /// Whether another rule is for the same tensor of GGUF.
+    pub(crate) fn is_same_in_gguf(&self, other: &Self) -> bool {
+        let of = |rule: &Self| (rule.is_in_layer, rule.stack.map(|stack| stack.gguf), rule.gguf);
+        !other.is_left_out && of(self) == of(other)
+    }
+
+    /// Which models have the weight or the bias.
+    pub(crate) const fn need_of(&self, ending: &str) -> Need {
+        if matches!(ending.as_bytes(), b"bias") { self.bias } else { self.need }
+    }
+
     /// Whether the tensors of all experts become one.
     pub(crate) fn is_stacked(&self) -> bool {
         self.hf.contains(names::PLACEHOLDER)

@@ -62,7 +62,7 @@ pub(crate) const Q_DIM: Size =
     size(queries, "num_attention_heads, head_dim", "attention.head_count, attention.key_length");
 /// The rows of `k_proj` or `v_proj`.
 pub(crate) const KV_DIM: Size =
-    size(keys, "num_key_value_heads, head_dim", "attention.head_count_kv, attention.key_length");
+    size(keys, "num_key_value_heads, head_dim, num_attention_heads", "attention.head_count_kv, attention.key_length");
 /// The rows of a fused `qkv_proj`.
 pub(crate) const QKV_DIM: Size = size(
     |config| Ok(keys(config)?.saturating_mul(2).saturating_add(queries(config)?)),
@@ -80,14 +80,15 @@ pub(crate) const EXPERT_FFN: Size =
     size(expert_inner, "moe_intermediate_size", "expert_feed_forward_length, feed_forward_length");
 /// The intermediate size of the shared expert.
 pub(crate) const SHARED_FFN: Size = size(
-    |config| match config.count(&["shared_expert_intermediate_size"])? {
+    |config| match config.count(&["shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"])? {
         Some(inner) => Ok(inner),
         None => {
             let shared = first(config, &["n_shared_experts", "num_shared_experts", "moe_num_shared_experts"])?;
             Ok(shared.saturating_mul(expert_inner(config)?))
         }
     },
-    "shared_expert_intermediate_size, n_shared_experts, num_shared_experts, moe_num_shared_experts, moe_intermediate_size",
+    "shared_expert_intermediate_size, moe_shared_expert_intermediate_size, n_shared_experts, num_shared_experts, \
+     moe_num_shared_experts, moe_intermediate_size",
     "expert_shared_feed_forward_length, expert_shared_count, expert_feed_forward_length",
 );
 /// A size that no key gives.

@@ -63,6 +63,10 @@ pub(crate) enum Formula {
     NegativeExponential,
     /// ln(-x)
     LogarithmOfNegative,
+    /// exp(x)
+    Exponential,
+    /// ln(x)
+    Logarithm,
     /// ln(1 + exp(x)) of a list of this length
     Softplus(u64),
     /// a * x, with factors for ranges of rows, each given by its end; they repeat after `period` rows.

@@ -7,6 +7,7 @@ use crate::architecture::config::Config;
 use crate::architecture::kind::Architecture;
 use crate::architecture::map::{Mapped, Named};
 use crate::architecture::names::{self, Captures};
+use crate::architecture::need::Presence;
 use crate::architecture::rule::Rule;
 use crate::error::Result;
 
@@ -37,12 +38,20 @@ pub(super) fn restored(
             continue;
         }
         let fits = |rule: &&'static Rule| !rule.is_left_out && rule.of_gguf(tensor.name).is_some();
-        let Some((rule, (layer, captures))) =
-            architecture.rules().find(fits).and_then(|rule| Some((rule, rule.of_gguf(tensor.name)?)))
-        else {
+        let mut found = architecture.rules().filter(fits).filter_map(|rule| Some((rule, rule.of_gguf(tensor.name)?)));
+        let Some(first) = found.next() else {
             unknown.push(tensor.name);
             continue;
         };
+        // Of several rules, the first counts that the configuration has a tensor for.
+        let mut own = None;
+        for (rule, (layer, captures)) in std::iter::once(first).chain(found) {
+            if rule.need_of(captures.ending).of(config, layer.unwrap_or(0))? != Presence::Surplus {
+                own = Some((rule, (layer, captures)));
+                break;
+            }
+        }
+        let (rule, (layer, captures)) = own.unwrap_or(first);
         let experts = tensor.shape.first().filter(|_| rule.is_stacked()).map(|&experts| experts as u64);
         let experts = experts.map_or_else(|| vec![None], |experts| (0..experts).map(Some).collect());
         for expert in experts {

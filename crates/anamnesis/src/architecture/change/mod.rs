@@ -53,6 +53,8 @@ pub(crate) enum Change {
     ExchangedBlocks(u64, [u64; 2]),
     /// -exp(x): `A_log` of state-space layers.
     NegativeExponential,
+    /// exp(x): `A_log` of layers that negate it themselves.
+    Exponential,
     /// A vector becomes a column.
     Column,
     /// A vector becomes a matrix with a row per group. The key counts the groups.
@@ -216,6 +218,7 @@ impl Change {
             Self::Transposed => tensor.transposed(),
             Self::PlusOne => Ok(tensor.each(Formula::Plus(1.0))),
             Self::NegativeExponential => Ok(tensor.each(Formula::NegativeExponential)),
+            Self::Exponential => Ok(tensor.each(Formula::Exponential)),
             Self::Column => match tensor.shape[..] {
                 [values] => Ok(tensor.with_shape(vec![values, 1])),
                 _ => Err(misfit(&tensor.shape, "a vector")),
@@ -333,6 +336,7 @@ impl Change {
             Self::Transposed => tensor.transposed(),
             Self::PlusOne => Ok(tensor.each(Formula::Plus(-1.0))),
             Self::NegativeExponential => Ok(tensor.each(Formula::LogarithmOfNegative)),
+            Self::Exponential => Ok(tensor.each(Formula::Logarithm)),
             Self::Column => match tensor.shape[..] {
                 [values, 1] => Ok(tensor.with_shape(vec![values])),
                 _ => Err(misfit(&tensor.shape, "a column")),

@@ -70,9 +70,9 @@ const ATTENTION_DIM: Size = size(
 const HEAD_SIZE: Size = size(
     |config| match config.count(&["head_size", "head_dim"])? {
         Some(size) => Ok(size),
-        None => Err(AnamnesisError::parse("config.json has no \"head_size\"")),
+        None => Err(AnamnesisError::parse("config.json has no \"head_size\" or \"head_dim\"")),
     },
-    "head_size",
+    "head_size, head_dim",
     "wkv.head_size",
 );
 const HEAD_COUNT: Size = size(
@@ -80,9 +80,9 @@ const HEAD_COUNT: Size = size(
         let width = (ATTENTION_DIM.of)(config)?;
         width
             .checked_div((HEAD_SIZE.of)(config)?)
-            .ok_or_else(|| AnamnesisError::parse("config.json: \"head_size\" is 0"))
+            .ok_or_else(|| AnamnesisError::parse("config.json: \"head_size\" or \"head_dim\" is 0"))
     },
-    "attention_hidden_size, head_size",
+    "attention_hidden_size, head_size, head_dim",
     "wkv.head_size",
 );
 

@@ -94,13 +94,6 @@ const TENSORS: &[Rule] = &[
     layer("share_expert.down_proj.*", "ffn_down_shexp.*", &[HIDDEN, SHARED_INNER]).when(WITH_EXPERTS),
 ];
 
-/// The limits of an activation by layer.
-fn limits(config: &Config, key: &str) -> Result<Option<Vec<f32>>> {
-    let Some(limits) = config.reals(key)? else { return Ok(None) };
-    let at = |layer: u64| usize::try_from(layer).ok().and_then(|layer| limits.get(layer)).copied().unwrap_or(0.0);
-    config.per_layer(|layer| Ok(at(layer) as f32)).map(Some)
-}
-
 const KEYS: &[Key] = &[
     ints_fn("attention.head_count", |config| {
         config.per_layer(|layer| Ok(of_layer(config, "num_attention_heads", layer)? as i32)).map(Some)

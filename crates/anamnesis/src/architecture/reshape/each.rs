@@ -37,6 +37,8 @@ impl Hash for Each {
             Formula::Ternary(number) => (6u8, number.to_bits()).hash(hasher),
             Formula::NegativeExponential => 1u8.hash(hasher),
             Formula::LogarithmOfNegative => 2u8.hash(hasher),
+            Formula::Exponential => 8u8.hash(hasher),
+            Formula::Logarithm => 9u8.hash(hasher),
             Formula::Softplus(length) => (7u8, length).hash(hasher),
             Formula::Times { row, period, factors } => {
                 (3u8, row, period).hash(hasher);
@@ -63,6 +65,8 @@ impl Each {
             }
             Formula::NegativeExponential => values.iter_mut().for_each(|value| *value = -exponential(*value)),
             Formula::LogarithmOfNegative => values.iter_mut().for_each(|value| *value = logarithm(-*value)),
+            Formula::Exponential => values.iter_mut().for_each(|value| *value = exponential(*value)),
+            Formula::Logarithm => values.iter_mut().for_each(|value| *value = logarithm(*value)),
             Formula::Softplus(length) => {
                 let in_vectors = sleef::in_vectors(*length);
                 for (element, value) in (first..).zip(values.iter_mut()) {

@@ -162,6 +162,7 @@ fn every_change_is_undone_by_its_inverse() {
         (vec![vec![Change::Transposed]], &[2, 3, 4]),
         (vec![vec![Change::PlusOne]], &[24]),
         (vec![vec![Change::NegativeExponential]], &[4, 6]),
+        (vec![vec![Change::Exponential]], &[4, 6]),
         (vec![vec![Change::NegativeExponential, Change::Column]], &[24]),
         (vec![vec![Change::Groups("n_groups")]], &[24]),
         (vec![vec![Change::WithoutMiddle]], &[6, 1, 4]),
