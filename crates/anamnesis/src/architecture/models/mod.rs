@@ -52,6 +52,7 @@ architectures! {
     talkie,
     bitnet,
     kimi[KIMI_LINEAR, GLM5_NEXT],
+    ling3[TEXT, WITH_VISION],
     phi3,
     deepseek[DEEPSEEK1, AROUND, OCR, DEEPSEEK32, GLM_DSA, GLM_LITE],
     deepseek2,
