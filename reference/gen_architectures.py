@@ -45,13 +45,13 @@ convert_hf_to_gguf.main()
 """
 
 
-def vocabulary(directory, tokenizer_class):
-    """Every byte is a token, and four are special."""
+def vocabulary(directory, tokenizer_class, more=()):
+    """Every byte is a token, and four or more are special."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={text: id for id, text in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in SPECIAL])
+    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in [*SPECIAL, *more]])
     tokenizer.save(str(directory / "tokenizer.json"))
     named = {"bos_token": SPECIAL[0], "eos_token": SPECIAL[1], "pad_token": SPECIAL[2]}
     # Some classes would add tokens that are not named.

@@ -1,0 +1,138 @@
+"""Tiny checkpoints of classes that transformers does not have, and the GGUF files that llama.cpp's converter writes for them.
+
+The tensors have the names and shapes of the files on the hub. The oracle is `convert_hf_to_gguf.py` of llama.cpp, of the
+tree at `$LLAMA`.
+
+Arguments name the cases to write; without any, all cases below are. `again` converts the sources of all other cases of the
+folder once more, which were made by classes of transformers, with the pre-tokenizer that their file names.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import torch
+from gguf import GGUFReader
+from safetensors.torch import save_file
+
+from common import FIXTURES, seed
+from gen_architectures import LLAMA, SMALL, vocabulary
+
+FOLDER = FIXTURES / "one_way"
+CONVERT = """
+import sys
+tree, source, output, pre = sys.argv[1:]
+sys.path.insert(0, tree)
+sys.argv = ["convert_hf_to_gguf.py", source, "--outfile", output, "--outtype", "bf16"]
+import convert_hf_to_gguf
+from conversion.base import TextModel
+TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
+convert_hf_to_gguf.main()
+"""
+
+
+def converted(case, pre):
+    """Write the output of the converter."""
+    output = FOLDER / f"{case}.expected.gguf"
+    output.unlink(missing_ok=True)
+    command = [sys.executable, "-c", CONVERT, LLAMA, str(FOLDER / case), str(output), pre]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    print(f"one_way/{case}: {output.stat().st_size} bytes")
+
+
+def write(case, config, shapes, pre="gpt-2", tokens=()):
+    """Write a checkpoint with random tensors, and the output of the converter."""
+    if len(sys.argv) > 1 and case not in sys.argv[1:]:
+        return
+    directory = FOLDER / case
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    seed(case)
+    (directory / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}, indent=1) + "\n")
+    tensors = {name: made(name, shape) for name, shape in shapes.items()}
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+    vocabulary(directory, "PreTrainedTokenizerFast", tokens)
+    for path in directory.iterdir():
+        path.chmod(0o644)
+    converted(case, pre)
+
+
+def made(name, shape):
+    """A tensor of a checkpoint: a shape, or the values themselves."""
+    if isinstance(shape, torch.Tensor):
+        return shape
+    values = torch.randn(shape) * 0.3
+    return (values + 1 if "norm" in name else values).to(torch.bfloat16)
+
+
+def layers(count, shapes):
+    """The tensors of every layer: `shapes` gets the number of a layer."""
+    return {f"model.layers.{layer}.{name}": shape for layer in range(count) for name, shape in shapes(layer).items()}
+
+
+def feed_forward(front, hidden, inner):
+    return {f"{front}.{name}_proj.weight": (hidden, inner) if name == "down" else (inner, hidden) for name in ("gate", "up", "down")}
+
+
+def experts(front, hidden, inner, count):
+    each = [feed_forward(f"{front}.{expert}", hidden, inner) for expert in range(count)]
+    return {name: shape for shapes in each for name, shape in shapes.items()}
+
+
+def ling3(members, prediction=0):
+    """Ling 3: Kimi Delta Attention, latent attention in the last layer of each group, a gate for every head."""
+    config = {**SMALL, "architectures": ["BailingMoeV3ForCausalLM"], "model_type": "bailing_moe_v3", "num_hidden_layers": 5}
+    config |= {"head_dim": 8, "layer_group_size": 2, "no_kda_lora": True, "kda_safe_gate": True, "kda_lower_bound": -5.0}
+    config |= {"gated_attention_proj_granularity_type": "head_wise", "short_conv_kernel_size": 4, "rms_norm_eps": 1e-6}
+    config |= {"kv_lora_rank": 12, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 6, "rope_theta": 600000.0}
+    config |= {"num_experts": 4, "num_experts_per_tok": 2, "num_shared_experts": 1, "moe_intermediate_size": 8, "first_k_dense_replace": 1}
+    config |= {"moe_shared_expert_intermediate_size": 8, "routed_scaling_factor": 2.5, "norm_topk_prob": True, "score_function": "sigmoid"}
+    config |= {"num_nextn_predict_layers": prediction, **members}
+    hidden, heads, inner = 16, 4, 32
+    count, rank = config["num_hidden_layers"], config.get("q_lora_rank")
+
+    def layer(number):
+        shapes = {"input_layernorm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,)}
+        group = config["layer_group_size"]
+        if number >= count // group * group or (number + 1) % group == 0:
+            nope, rope, value, latent = 4, config["qk_rope_head_dim"], 6, 12
+            if rank is None:
+                shapes["attention.q_proj.weight"] = (heads * (nope + rope), hidden)
+            else:
+                shapes |= {"attention.q_a_proj.weight": (rank, hidden), "attention.q_a_layernorm.weight": (rank,)}
+                shapes["attention.q_b_proj.weight"] = (heads * (nope + rope), rank)
+            shapes |= {"attention.kv_a_proj_with_mqa.weight": (latent + rope, hidden), "attention.kv_a_layernorm.weight": (latent,)}
+            shapes |= {"attention.kv_b_proj.weight": (heads * (nope + value), latent), "attention.g_proj.weight": (heads, hidden)}
+            shapes["attention.dense.weight"] = (hidden, heads * value)
+        else:
+            shapes |= {f"attention.{name}_proj.weight": (inner, hidden) for name in "qkvfg"}
+            shapes |= {f"attention.{name}_conv1d.weight": (inner, 1, 4) for name in "qkv"}
+            shapes |= {"attention.b_proj.weight": (heads, hidden), "attention.A_log": (heads,), "attention.dt_bias": (inner,)}
+            shapes |= {"attention.o_norm.weight": (8,), "attention.o_proj.weight": (hidden, inner)}
+        if number < 1:
+            return shapes | feed_forward("mlp", hidden, 24)
+        shapes |= {"mlp.gate.weight": (4, hidden), "mlp.gate.expert_bias": (4,)}
+        shapes |= experts("mlp.experts", hidden, 8, 4) | feed_forward("mlp.shared_experts", hidden, 8)
+        if number >= count:
+            shapes |= {"eh_proj.weight": (hidden, 2 * hidden), "enorm.weight": (hidden,), "hnorm.weight": (hidden,)}
+            shapes["final_layernorm.weight"] = (hidden,)
+        return shapes
+
+    ends = {"model.word_embeddings.weight": (260, hidden), "model.norm.weight": (hidden,), "lm_head.weight": (260, hidden)}
+    return config, ends | layers(count + prediction, layer)
+
+
+def again():
+    """Convert the sources of the other cases."""
+    for source in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
+        field = GGUFReader(FOLDER / f"{source.name}.expected.gguf").fields.get("tokenizer.ggml.pre")
+        converted(source.name, field.contents() if field else "default")
+
+
+with torch.no_grad():
+    if sys.argv[1:] == ["again"]:
+        again()
+    write("ling3", *ling3({}, prediction=1))
+    clamps = {"expert_swiglu_limit_list": [None, 7.0, 7.0], "share_expert_swiglu_limit_list": [0.0, 5.0, 5.0, 5.0]}
+    write("ling3_low_rank", *ling3({"q_lora_rank": 6, **clamps}))
