@@ -32,6 +32,9 @@ pub(crate) struct Config {
     pub(crate) measured: Measured,
 }
 
+/// The most layers that a list of metadata is made for.
+const MOST_LAYERS: u64 = 1 << 16;
+
 impl Config {
     /// A configuration with the defaults of its class.
     pub(crate) fn new(raw: &Map<String, Value>, defaults: &[ClassDefault]) -> Result<Self> {
@@ -130,7 +133,13 @@ impl Config {
 
     /// The layers with a property, as a list of as many items as there are layers.
     pub(crate) fn per_layer<T>(&self, of: impl Fn(u64) -> Result<T>) -> Result<Vec<T>> {
-        (0..self.all_layers()?).map(of).collect()
+        let layers = self.all_layers()?;
+        if layers > MOST_LAYERS {
+            let keys = format!("{}, num_nextn_predict_layers, mtp_num_hidden_layers", self.key_of(LAYER_KEYS));
+            let why = format!("config.json has {layers} layers, at most {MOST_LAYERS} are possible ({keys})");
+            return Err(AnamnesisError::parse(why));
+        }
+        (0..layers).map(of).collect()
     }
 
     /// A key that is a list of texts.

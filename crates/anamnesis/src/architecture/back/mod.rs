@@ -129,16 +129,15 @@ const FIRST_LAYER: &str = "blk.0.";
 const WHOLE_CONFIGURATION: &str = "the whole configuration of its checkpoint";
 
 /// Refuses a file whose tensors and keys are not those of a whole model. Where tables and class defaults give a configuration,
-/// it may differ from that of the model, and only the number of layers is checked.
+/// it may differ from that of the model, and only the number of layers is checked. Where several architectures share their
+/// name in GGUF, it may be a model of any of them.
 pub(crate) fn check(gguf: &Gguf<'_>, tensors: &[Named<'_>]) -> Result<()> {
     match architecture(gguf)? {
         _ if is_draft(gguf) => Ok(()),
         Architecture { restore: None, .. } => Ok(()),
         architecture if architecture.is_plainly_restored() => check_layers(architecture, gguf, tensors, true).map(drop),
         architecture => match checked((architecture, None), gguf, tensors, true) {
-            Err(_)
-                if keyed(architecture, gguf).any(|other| restored_as((other, None), gguf, tensors, true).is_ok()) =>
-            {
+            Err(_) if others(architecture).any(|other| restored_as((other, None), gguf, tensors, true).is_ok()) => {
                 Ok(())
             }
             checked => checked.map(drop),

@@ -184,6 +184,7 @@ fn restored(file: &Gguf<'_>, config: &mut serde_json::Map<String, serde_json::Va
         set(config, key, needed);
     }
     set(config, GRANULARITY.0, GRANULARITY.1);
+    set(config, "head_dim", file.count("kda.head_dim"));
     set(config, "num_key_value_heads", file.count("attention.head_count"));
     if let Some(serde_json::Value::Array(counts)) = file.count_or_list("attention.head_count_kv") {
         let last = counts.iter().position(|count| count.as_u64() == Some(1)).unwrap_or(counts.len());
