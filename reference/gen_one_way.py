@@ -22,8 +22,12 @@ from gen_architectures import LLAMA, SMALL, vocabulary
 FOLDER = FIXTURES / "one_way"
 CONVERT = """
 import sys
+from transformers import AutoTokenizer, PreTrainedConfig
 tree, source, output, pre = sys.argv[1:]
 sys.path.insert(0, tree)
+# The tokenizer does not need the configuration, which transformers refuses if it does not know the class.
+loaded = AutoTokenizer.from_pretrained
+AutoTokenizer.from_pretrained = lambda path, **options: loaded(path, config=PreTrainedConfig(), **options)
 sys.argv = ["convert_hf_to_gguf.py", source, "--outfile", output, "--outtype", "bf16"]
 import convert_hf_to_gguf
 from conversion.base import TextModel
@@ -123,6 +127,47 @@ def ling3(members, prediction=0):
     return config, ends | layers(count + prediction, layer)
 
 
+def step35(members):
+    """Step 3.5: layers with a sliding window and more heads, scaled positions, and a layer for multi-token prediction."""
+    kinds = ["full_attention", "sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 4, "num_attention_heads": 2, "head_dim": 16}
+    sizes |= {"max_position_embeddings": 512, "vocab_size": 260, "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": False}
+    config = {"architectures": ["Step3p5ForCausalLM"], "model_type": "step3p5_tiny", **sizes, "num_attention_groups": 1}
+    config |= {"attention_other_setting": {"num_attention_heads": 4, "num_attention_groups": 1}, "layer_types": kinds}
+    config |= {"partial_rotary_factors": [0.5 if kind.startswith("full") else 1.0 for kind in kinds], "sliding_window": 32}
+    config |= {"rope_theta": [5e6, 1e4, 1e4, 5e6, 1e4], "moe_num_experts": 4, "moe_top_k": 2, "moe_intermediate_size": 24}
+    config |= {"share_expert_dim": 24, "moe_router_scaling_factor": 3.0, "norm_expert_weight": True, "moe_layers_enum": "1,2,3"}
+    config |= {"swiglu_limits": [0.0, None, 7.0, 7.0], "swiglu_limits_shared": [0.0, 16.0], "num_nextn_predict_layers": 1, **members}
+    hidden, size, count = 16, 16, 4
+
+    def layer(number):
+        heads = 4 if kinds[number].startswith("sliding") else 2
+        shapes = {"input_layernorm.weight": (hidden,), "post_attention_layernorm.weight": (hidden,)}
+        shapes |= {"self_attn.q_proj.weight": (heads * size, hidden), "self_attn.o_proj.weight": (hidden, heads * size)}
+        shapes |= {f"self_attn.{name}_proj.weight": (size, hidden) for name in "kv"}
+        shapes |= {f"self_attn.{name}_norm.weight": (size,) for name in "qk"} | {"self_attn.g_proj.weight": (heads, hidden)}
+        if number in (1, 2, 3):
+            shapes |= {"moe.gate.weight": (4, hidden), "moe.router_bias": (4,), "moe.down_proj.weight": (4, hidden, 24)}
+            shapes |= {f"moe.{name}_proj.weight": (4, 24, hidden) for name in ("gate", "up")}
+            return shapes | feed_forward("share_expert", hidden, 24)
+        shapes |= feed_forward("mlp", hidden, 24)
+        if number >= count:
+            shapes |= {"eh_proj.weight": (hidden, 2 * hidden), "enorm.weight": (hidden,), "hnorm.weight": (hidden,)}
+            shapes |= {"transformer.shared_head.norm.weight": (hidden,), "transformer.shared_head.output.weight": (260, hidden)}
+        return shapes
+
+    ends = {"model.embed_tokens.weight": (260, hidden), "model.norm.weight": (hidden,), "lm_head.weight": (260, hidden)}
+    return config, ends | layers(count + 1, layer)
+
+
+def with_tower(config, shapes, name):
+    """The same as the language model of a multimodal one."""
+    nested = {key: value for key, value in config.items() if key != "architectures"}
+    config = {"architectures": [name], "model_type": f"{name.lower()}_tiny", "text_config": nested, "vision_config": {"hidden_size": 8}}
+    inner = {name.replace("model.", "model.language_model.", 1): shape for name, shape in shapes.items()}
+    return config, inner | {"model.vision_model.patch_embed.weight": (8, 8)}
+
+
 def again():
     """Convert the sources of the other cases."""
     for source in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
@@ -136,3 +181,7 @@ with torch.no_grad():
     write("ling3", *ling3({}, prediction=1))
     clamps = {"expert_swiglu_limit_list": [None, 7.0, 7.0], "share_expert_swiglu_limit_list": [0.0, 5.0, 5.0, 5.0]}
     write("ling3_low_rank", *ling3({"q_lora_rank": 6, **clamps}))
+    scaling = {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 32.0}
+    scaling |= {"original_max_position_embeddings": 131072}
+    write("step35_mtp", *step35({"rope_scaling": scaling}))
+    write("step37", *with_tower(*step35({}), "Step3p7ForConditionalGeneration"))

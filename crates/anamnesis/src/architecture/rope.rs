@@ -113,22 +113,9 @@ impl Rope {
 
     /// The same with another default of `factor`.
     pub(crate) fn llama3_factors_by(&self, dimensions: u64, default: f64) -> Result<Option<Vec<f32>>> {
-        if self.kind() != "llama3" {
+        let Some(Llama3 { factor, original, low, high, powers }) = self.llama3(dimensions, default)? else {
             return Ok(None);
-        }
-        let of = |key: &str, default: f64| {
-            let value = self.real(key)?.unwrap_or(default);
-            match value.is_finite() && value > 0.0 {
-                true => Ok(value),
-                false => Err(AnamnesisError::parse(format!("config.json: {} is {value}", quoted(key)))),
-            }
         };
-        let (theta, factor) = (of("rope_theta", 10_000.0)? as f32, of("factor", default)?);
-        let original = of("original_max_position_embeddings", 8192.0)?;
-        let (low, high) = (of("low_freq_factor", 1.0)?, of("high_freq_factor", 4.0)?);
-        if !theta.is_normal() {
-            return Err(AnamnesisError::parse(format!("config.json: {} is {theta}", quoted("rope_theta"))));
-        }
         let value = |power: f32| {
             let wavelength = (1.0 / (1.0 / power)) * (2.0 * std::f64::consts::PI) as f32;
             if f64::from(wavelength) < original / high {
@@ -140,7 +127,57 @@ impl Rope {
             let smooth = ((1.0 / wavelength) * original as f32 - low as f32) / (high - low) as f32;
             1.0 / ((1.0 - smooth) / factor as f32 + smooth)
         };
-        let exponents: Vec<f32> = (0..dimensions).step_by(2).map(|index| index as f32 / dimensions as f32).collect();
-        Ok(Some(sleef::powers(theta, &exponents).into_iter().map(value).collect()))
+        Ok(Some(powers.into_iter().map(value).collect()))
     }
+
+    /// The same of converters that take every frequency from the tensor first, and compute in F64.
+    pub(crate) fn llama3_factors_in_f64(&self, dimensions: u64) -> Result<Option<Vec<f32>>> {
+        let Some(Llama3 { factor, original, low, high, powers }) = self.llama3(dimensions, 8.0)? else {
+            return Ok(None);
+        };
+        let value = |power: f32| {
+            let wavelength = 2.0 * std::f64::consts::PI / f64::from(1.0 / power);
+            if wavelength < original / high {
+                return 1.0;
+            }
+            if wavelength > original / low {
+                return factor as f32;
+            }
+            let smooth = (original / wavelength - low) / (high - low);
+            (1.0 / ((1.0 - smooth) / factor + smooth)) as f32
+        };
+        Ok(Some(powers.into_iter().map(value).collect()))
+    }
+
+    fn llama3(&self, dimensions: u64, default: f64) -> Result<Option<Llama3>> {
+        if self.kind() != "llama3" {
+            return Ok(None);
+        }
+        let positive = |key: &str, value: f64| match value.is_finite() && value > 0.0 {
+            true => Ok(value),
+            false => Err(AnamnesisError::parse(format!("config.json: {} is {value}", quoted(key)))),
+        };
+        let of = |key: &str, default: f64| positive(key, self.real(key)?.unwrap_or(default));
+        let theta = positive("rope_theta", self.theta()?.unwrap_or(10_000.0))? as f32;
+        if !theta.is_normal() {
+            return Err(AnamnesisError::parse(format!("config.json: {} is {theta}", quoted("rope_theta"))));
+        }
+        let exponents: Vec<f32> = (0..dimensions).step_by(2).map(|index| index as f32 / dimensions as f32).collect();
+        Ok(Some(Llama3 {
+            factor: of("factor", default)?,
+            original: of("original_max_position_embeddings", 8192.0)?,
+            low: of("low_freq_factor", 1.0)?,
+            high: of("high_freq_factor", 4.0)?,
+            powers: sleef::powers(theta, &exponents),
+        }))
+    }
+}
+
+/// The scaling of Llama 3, and the inverse frequencies of the pairs of dimensions.
+struct Llama3 {
+    factor: f64,
+    original: f64,
+    low: f64,
+    high: f64,
+    powers: Vec<f32>,
 }

@@ -23,7 +23,14 @@ pub(super) fn run(printer: &Printer) -> Result<(), Failure> {
         ("Recognised and refused", wrapped(&mut anamnesis::refused_schemes())),
         ("Written: amn convert --to, amn forget --to", targets().render(page)),
         ("Types of decoded weights", decoded_types().join("  ")),
-        ("Model classes that amn convert --to gguf names like llama.cpp", wrapped(&mut classes().into_iter())),
+        (
+            "Model classes that amn convert --to gguf names like llama.cpp",
+            wrapped(&mut classes(Architecture::all()).into_iter()),
+        ),
+        (
+            "Model classes whose vision or audio tower amn convert --to gguf --mmproj writes",
+            wrapped(&mut classes(Architecture::projectors()).into_iter()),
+        ),
     ];
     for (index, (title, text)) in sections.iter().enumerate() {
         let gap = if index == 0 { "" } else { "\n" };
@@ -75,9 +82,9 @@ fn decoded_types() -> Vec<String> {
     anamnesis::decoded_types().iter().map(|dtype| dtype.to_string().to_ascii_lowercase()).collect()
 }
 
-/// The model classes of transformers that are known, sorted.
-fn classes() -> Vec<&'static str> {
-    let mut classes: Vec<_> = Architecture::all().flat_map(Architecture::classes).collect();
+/// The model classes of transformers that architectures are for, sorted.
+fn classes(of: impl Iterator<Item = &'static Architecture>) -> Vec<&'static str> {
+    let mut classes: Vec<_> = of.flat_map(Architecture::classes).collect();
     classes.sort_unstable();
     classes.dedup();
     classes
@@ -127,6 +134,7 @@ fn document() -> serde_json::Value {
         "refused": anamnesis::refused_schemes().collect::<Vec<_>>(),
         "targets": targets.collect::<Vec<_>>(),
         "decoded_types": decoded_types(),
-        "model_classes": classes(),
+        "model_classes": classes(Architecture::all()),
+        "projector_classes": classes(Architecture::projectors()),
     })
 }

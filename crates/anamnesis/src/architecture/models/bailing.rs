@@ -88,7 +88,10 @@ pub(super) static V2: Architecture = Architecture {
 /// Sarvam MoE: all dimensions are rotated, and the biases of experts have a mean of 0.
 pub(super) static SARVAM: Architecture = Architecture {
     name: "bailingmoe2",
-    classes: &[class("SarvamMoEForCausalLM", "bailing_moe")],
+    classes: &[
+        class("SarvamMoEForCausalLM", "bailing_moe"),
+        class("modeling_sarvam_moe.SarvamMoEForCausalLM", "bailing_moe"),
+    ],
     rules: &[
         EMBED,
         HEAD_RULE,

@@ -1,24 +1,50 @@
-//! Step 3.5: more heads in sliding-window layers, a gate per head.
+//! Step 3.5 and 3.7: more heads in sliding-window layers, a gate per head.
 
 use crate::architecture::families::PLAIN;
 use crate::architecture::prelude::*;
-use serde_json::Value;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "step35",
-    classes: &[class("Step3p5ForCausalLM", "step3p5")],
-    // Layers for multi-token prediction and other scalings of RoPE are not described here.
-    applies: |raw| {
-        raw.get("num_nextn_predict_layers").and_then(Value::as_u64).unwrap_or(0) == 0
-            && raw.get("rope_scaling").is_none_or(Value::is_null)
-    },
-    rules: &[TENSORS],
-    keys: &[COMMON, KEYS],
+    classes: &[class("Step3p5ForCausalLM", "step3p5"), class("Step3p7ForConditionalGeneration", "step3p7")],
+    rules: &[TENSORS, PREDICTION],
+    keys: &[COMMON, KEYS, NEXTN_KEYS],
+    derived_tensors: &[DerivedTensor { name: "rope_freqs.weight", values: frequencies }],
+    nextn_layers: NextnLayers::Key("num_nextn_predict_layers"),
     ..PLAIN
 };
 
 fn is_sliding(config: &Config, layer: u64) -> Result<bool> {
     Ok(config.text_of_layer("layer_types", layer)? == Some("sliding_attention"))
+}
+
+/// The share of a head's dimensions that is rotated in layers with full attention; in others, all are.
+const FULL_SHARE: f64 = 0.5;
+
+/// The layers with a sliding window; refused, if other shares of their heads are rotated than llama.cpp expects.
+fn sliding(config: &Config) -> Result<Vec<bool>> {
+    const SHARES: &str = "partial_rotary_factors";
+    let shares = config.reals(SHARES)?.unwrap_or_default();
+    let layers = config.per_layer(|layer| is_sliding(config, layer))?;
+    for (layer, is_sliding) in layers.iter().enumerate() {
+        let (share, expected) =
+            (shares.get(layer).copied().unwrap_or(FULL_SHARE), if *is_sliding { 1.0 } else { FULL_SHARE });
+        if share != expected {
+            let why =
+                format!("config.json: \"{SHARES}\" has {share} for layer {layer}, {expected} is needed by layer_types");
+            return Err(AnamnesisError::parse(why));
+        }
+    }
+    Ok(layers)
+}
+
+/// The frequency factors of layers with full attention; those of the other dimensions are 1.
+fn frequencies(config: &Config) -> Result<Option<Vec<f32>>> {
+    let size = config.head_size()?;
+    let factors = config.rope().llama3_factors_in_f64((size as f64 * FULL_SHARE) as u64)?;
+    Ok(factors.map(|mut factors| {
+        factors.resize(factors.len().max((size / 2) as usize), 1.0);
+        factors
+    }))
 }
 
 /// The value of a key in a layer; sliding-window layers have settings of their own.
@@ -94,6 +120,15 @@ const TENSORS: &[Rule] = &[
     layer("share_expert.down_proj.*", "ffn_down_shexp.*", &[HIDDEN, SHARED_INNER]).when(WITH_EXPERTS),
 ];
 
+/// The tensors of layers for multi-token prediction.
+const PREDICTION: &[Rule] = &[
+    layer("eh_proj.*", "nextn.eh_proj.*", &[HIDDEN, TWO_HIDDEN]).when(NEXTN),
+    layer("enorm.*", "nextn.enorm.*", &[HIDDEN]).with(PLUS_ONE).when(NEXTN),
+    layer("hnorm.*", "nextn.hnorm.*", &[HIDDEN]).with(PLUS_ONE).when(NEXTN),
+    layer("transformer.shared_head.norm.*", "nextn.shared_head_norm.*", &[HIDDEN]).with(PLUS_ONE).when(NEXTN_OPTIONAL),
+    layer("transformer.shared_head.output.*", "nextn.shared_head_head.*", &[VOCAB, HIDDEN]).when(NEXTN_OPTIONAL),
+];
+
 const KEYS: &[Key] = &[
     ints_fn("attention.head_count", |config| {
         config.per_layer(|layer| Ok(of_layer(config, "num_attention_heads", layer)? as i32)).map(Some)
@@ -102,9 +137,7 @@ const KEYS: &[Key] = &[
         config.per_layer(|layer| Ok(of_layer(config, "num_attention_groups", layer)? as i32)).map(Some)
     }),
     count("attention.sliding_window", &["sliding_window"]),
-    flags_fn("attention.sliding_window_pattern", |config| {
-        config.per_layer(|layer| is_sliding(config, layer)).map(Some)
-    }),
+    flags_fn("attention.sliding_window_pattern", |config| sliding(config).map(Some)),
     needed("attention.value_length", "head_dim"),
     count("expert_count", &["moe_num_experts"]),
     count("expert_used_count", &["moe_top_k"]),

@@ -7,8 +7,8 @@ use crate::architecture::kind::Architecture;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
 impl Architecture {
-    /// All projectors.
-    pub(crate) fn projectors() -> impl Iterator<Item = &'static Self> {
+    /// All projectors: the vision and audio towers of multimodal models, which are GGUF files of their own.
+    pub fn projectors() -> impl Iterator<Item = &'static Self> {
         PROJECTORS.iter().flat_map(|family| family.iter())
     }
 
