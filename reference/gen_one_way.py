@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import torch
+import transformers
 from gguf import GGUFReader
 from safetensors.torch import save_file
 
@@ -168,6 +169,37 @@ def with_tower(config, shapes, name):
     return config, inner | {"model.vision_model.patch_embed.weight": (8, 8)}
 
 
+def gemma4_unified(case):
+    """Gemma 4 without towers, with tokens that are never generated, and the vocabulary of another case."""
+    if len(sys.argv) > 1 and case not in sys.argv[1:]:
+        return
+    directory = FOLDER / case
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    seed(case)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 6, "num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes |= {"head_dim": 8, "max_position_embeddings": 512, "sliding_window": 32, "vocab_size": 320, "final_logit_softcapping": 30.0}
+    made = transformers.Gemma4UnifiedForConditionalGeneration
+    config = made.config_class(text_config={**sizes, "per_layer_config": {"5": {"head_dim": 16}}})
+    config.architectures = [made.__name__]
+    model = made(config).eval()
+    for parameter in model.parameters():
+        parameter.copy_(torch.randn_like(parameter) * 0.3)
+    model = model.to(torch.bfloat16)
+    model.config.dtype = torch.bfloat16
+    model.save_pretrained(directory)
+    # The converter looks for a size of experts.
+    stored = json.loads((directory / "config.json").read_text())
+    stored["text_config"]["moe_intermediate_size"] = None
+    (directory / "config.json").write_text(json.dumps(stored, indent=1) + "\n")
+    (directory / "generation_config.json").write_text(json.dumps({"suppress_tokens": [7, 300]}) + "\n")
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(FOLDER / "gemma4" / name, directory / name)
+    for path in directory.iterdir():
+        path.chmod(0o644)
+    converted(case, "default")
+
+
 def again():
     """Convert the sources of the other cases."""
     for source in sorted(path for path in FOLDER.iterdir() if path.is_dir()):
@@ -184,4 +216,5 @@ with torch.no_grad():
     scaling = {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 32.0}
     scaling |= {"original_max_position_embeddings": 131072}
     write("step35_mtp", *step35({"rope_scaling": scaling}))
+    gemma4_unified("gemma4_unified")
     write("step37", *with_tower(*step35({}), "Step3p7ForConditionalGeneration"))

@@ -67,7 +67,7 @@ impl Architecture {
             layers = own;
         }
         if self.rules().any(Rule::is_in_main_layers) {
-            tensors.check_layers(self.name, config.key_of(LAYER_KEYS), layers)?;
+            tensors.check_layers(self.name, &self.layer_keys(config), layers)?;
         }
         let mut seen = BTreeSet::new();
         for rule in self.rules().filter(|rule| {
@@ -102,17 +102,17 @@ impl Tensors<'_> {
         self.found.keys().map(bare).filter_map(of_name).max().unwrap_or(0)
     }
 
-    /// Refuses a layer count that differs from the tensors.
-    pub(super) fn check_layers(&self, architecture: &str, key: &str, layers: u64) -> Result<()> {
+    /// Refuses a layer count that differs from the tensors; `keys` of the configuration have it.
+    pub(super) fn check_layers(&self, architecture: &str, keys: &str, layers: u64) -> Result<()> {
         let stored = self.layers();
         if stored == layers || stored < layers && !self.is_whole {
             return Ok(());
         }
-        let key = match self.side {
-            Side::Checkpoint => quoted(key),
+        let keys = match self.side {
+            Side::Checkpoint => keys.to_owned(),
             Side::Gguf => quoted(&format!("{architecture}.block_count")),
         };
-        Err(AnamnesisError::parse(format!("{key} says that there are {layers} layers, there are tensors of {stored}")))
+        Err(AnamnesisError::parse(format!("there are tensors of {stored} layers, {layers} are needed by {keys}")))
     }
 }
 

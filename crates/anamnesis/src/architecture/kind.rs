@@ -6,7 +6,7 @@ use super::change::Change;
 use super::config::Config;
 use super::defaults::{self, ClassDefault, DefaultValue};
 use super::gguf::Gguf;
-use super::key::{self, Key};
+use super::key::{self, Key, LAYER_KEYS};
 use super::language_model;
 use super::measured::{Measure, ReadTensor};
 use super::metadata_builder::MetadataBuilder;
@@ -17,7 +17,7 @@ use super::sidecars::SidecarFiles;
 use super::tokenizer::rules::{self, TokenizerRules};
 use super::types::TypeRules;
 use crate::catalog::MetadataValue;
-use crate::error::{Request, Result};
+use crate::error::{Request, Result, quoted};
 
 /// How the models of one architecture differ between Hugging Face and GGUF.
 ///
@@ -250,6 +250,15 @@ impl Architecture {
         match class.defaults {
             [] => defaults::of_class(class.model_type).iter().any(|(known, _)| *known == key),
             lists => lists.iter().copied().flatten().any(|(known, _)| *known == key),
+        }
+    }
+
+    /// The keys that count layers, quoted for messages.
+    pub(super) fn layer_keys(&self, config: &Config) -> String {
+        let own = quoted(config.key_of(LAYER_KEYS));
+        match self.nextn_layers {
+            NextnLayers::Key(key) | NextnLayers::KeyOrStored(key, _) => format!("{own} and {}", quoted(key)),
+            _ => own,
         }
     }
 

@@ -221,7 +221,7 @@ impl Mapper<'_> {
                 if !self.is_prediction(layer) {
                     let key = match rule.stack.and_then(|stack| stack.layers) {
                         Some(size) => quoted(size.hf),
-                        None => quoted(self.config.key_of(LAYER_KEYS)),
+                        None => of.layer_keys(self.config),
                     };
                     let why = format!("it is of layer {layer}, config.json says there are {layers} ({key})");
                     return Err(AnamnesisError::parse(why));

@@ -132,7 +132,7 @@ fn a_number_of_layers_that_is_not_that_of_the_tensors_is_refused() {
             let metadata = [(key.to_owned(), GgufMetadataValue::U32(layers))].into();
             let refused =
                 to_hf(edited(case, &ConvertOptions::new().with_gguf_metadata(metadata))).unwrap_err().to_string();
-            let wanted = format!("\"{key}\" says that there are {layers} layers, there are tensors of 2");
+            let wanted = format!("there are tensors of 2 layers, {layers} are needed by \"{key}\"");
             assert!(refused.contains(&wanted), "{refused}");
         }
     }

@@ -12,6 +12,17 @@ pub(super) static DECODER_MODEL: Architecture = Architecture {
     ..GEMMA4
 };
 
+/// Gemma 4 with vision and audio in one model. Some of its tokens are never generated.
+pub(super) static UNIFIED: Architecture = Architecture {
+    name: "gemma4",
+    classes: &[class("Gemma4UnifiedForConditionalGeneration", "gemma4_unified")],
+    keys: &[COMMON, KEYS],
+    tokenizer: TokenizerRules { suppressed: true, ..GEMMA4.tokenizer },
+    not_held: Some("the vision and audio parts, which its class needs"),
+    restore: None,
+    ..GEMMA4
+};
+
 fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
     restore::keys(file, config);
     for key in
@@ -70,7 +81,10 @@ fn restored(file: &Gguf<'_>, config: &mut Map<String, Value>) -> Result<usize> {
 
 pub(super) static ASSISTANT: Architecture = Architecture {
     name: "gemma4-assistant",
-    classes: &[class("Gemma4AssistantForCausalLM", "gemma4_assistant")],
+    classes: &[
+        class("Gemma4AssistantForCausalLM", "gemma4_assistant"),
+        class("Gemma4UnifiedAssistantForCausalLM", "gemma4_unified_assistant"),
+    ],
     dropped: &["masked_embedding", "model.masked_embedding"],
     rules: &[TENSORS, PROJECTIONS],
     keys: &[COMMON, KEYS, ASSISTANT_KEYS],

@@ -51,6 +51,9 @@ use crate::error::{AnamnesisError, ModelPart, Result};
 pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) -> Result<MetadataBuilder> {
     let mut metadata = MetadataBuilder::default();
     let mut sources = Sources::read(files, request.rules)?;
+    if request.rules.suppressed {
+        overrides::write_suppressed(files, &mut metadata)?;
+    }
     for (flag, truth) in request.rules.first_flags {
         metadata.truth(format!("tokenizer.ggml.{flag}"), *truth);
     }

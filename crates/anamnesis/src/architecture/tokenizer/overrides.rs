@@ -6,9 +6,11 @@ use super::request::VocabularyRequest;
 use super::sources::Sources;
 use super::special::key_of;
 use crate::architecture::metadata_builder::MetadataBuilder;
-use crate::catalog::MetadataValue;
-use crate::error::Result;
+use crate::architecture::sidecars::SidecarFiles;
+use crate::catalog::{MetadataArray, MetadataValue};
+use crate::error::{AnamnesisError, Result};
 
+const GENERATION: &str = "generation_config.json";
 /// The key of the token types, which come before special tokens.
 const TYPES: &str = "tokenizer.ggml.token_type";
 
@@ -36,7 +38,7 @@ pub(super) fn write(
         id.and_then(|id| u32::try_from(id).ok()).into_iter().for_each(|id| set(role, id, metadata));
     }
     if overrides.end_of_turn
-        && let Some(text) = sources.files.read("generation_config.json")?
+        && let Some(text) = sources.files.read(GENERATION)?
         && let Ok(generation) = crate::json::from_slice::<Value>(&text)
         && let Some([first, _, ..]) = generation.get("eos_token_id").and_then(Value::as_array).map(Vec::as_slice)
         && let Some(id) = first.as_u64().and_then(|id| u32::try_from(id).ok())
@@ -62,6 +64,23 @@ pub(super) fn write(
     let prefix = sources.settings.get("add_prefix_space").and_then(Value::as_bool);
     if let Some(prefix) = prefix.filter(|_| overrides.space_prefix) {
         metadata.set_behind(TYPES, "tokenizer.ggml.add_space_prefix", MetadataValue::Bool(prefix));
+    }
+    Ok(())
+}
+
+/// Writes the tokens that are never generated.
+pub(super) fn write_suppressed(files: &dyn SidecarFiles, metadata: &mut MetadataBuilder) -> Result<()> {
+    let Some(text) = files.read(GENERATION)? else { return Ok(()) };
+    let generation = crate::json::from_slice::<Value>(&text);
+    let generation = generation.map_err(|error| AnamnesisError::parse(format!("{GENERATION}: {error}")))?;
+    let Some(tokens) = generation.get("suppress_tokens").filter(|tokens| !tokens.is_null()) else { return Ok(()) };
+    let id = |token: &Value| token.as_i64().and_then(|id| i32::try_from(id).ok());
+    match tokens.as_array().and_then(|tokens| tokens.iter().map(id).collect::<Option<Vec<_>>>()) {
+        Some(ids) => metadata.array("tokenizer.ggml.suppress_tokens", MetadataArray::I32(ids)),
+        None => {
+            let why = format!("{GENERATION}: \"suppress_tokens\" is {tokens}, a list of token ids is needed");
+            return Err(AnamnesisError::parse(why));
+        }
     }
     Ok(())
 }

@@ -44,6 +44,8 @@ pub(crate) struct TokenizerRules {
     pub add: fn(Option<u64>, &mut MetadataBuilder),
     /// Flags that are written before the vocabulary.
     pub first_flags: &'static [(&'static str, bool)],
+    /// Whether `suppress_tokens` of `generation_config.json` are written before the vocabulary.
+    pub suppressed: bool,
     /// Keys that are set after the vocabulary, whatever its files have.
     pub overrides: TokenOverrides,
 }
@@ -175,6 +177,7 @@ pub(crate) const BPE: TokenizerRules = TokenizerRules {
     classes: &[],
     add: |_, _| {},
     first_flags: &[],
+    suppressed: false,
     overrides: NO_OVERRIDES,
 };
 
