@@ -66,7 +66,8 @@ impl Client {
             .max_redirects_will_error(false)
             .user_agent(concat!("anamnesis/", env!("CARGO_PKG_VERSION")))
             .accept_encoding("identity")
-            .timeout_resolve(timeout)
+            // Names are resolved within the time of the system: with another limit, ureq starts a thread for each, and
+            // panics if it cannot.
             .timeout_connect(timeout)
             .timeout_send_request(timeout)
             .timeout_recv_response(timeout)
@@ -153,12 +154,29 @@ impl Client {
         if let Some(version) = ask.if_range {
             request = request.header("If-Range", version);
         }
-        let is_hub = self.hub.as_ref().is_some_and(|hub| hub.has_same_origin(url));
-        if let Some(token) = self.options.hub.token.as_ref().filter(|_| is_hub) {
-            request = request.header("Authorization", format!("Bearer {token}"));
+        if let Some(authorization) = self.authorization(url) {
+            request = request.header("Authorization", authorization);
         }
         self.requests.fetch_add(1, Ordering::Relaxed);
         request.call().map_err(|error| failed(&error, url.host(), self.options.timeout))
+    }
+
+    /// The credentials for an address: the token, if the server is the hub.
+    fn authorization(&self, url: &Url) -> Option<String> {
+        let is_hub = self.hub.as_ref().is_some_and(|hub| hub.has_same_origin(url));
+        self.options.hub.token.as_ref().filter(|_| is_hub).map(|token| format!("Bearer {token}"))
+    }
+
+    /// Sends a request with a body once. Any status is an answer, a redirect too.
+    pub(crate) fn post(&self, url: &Url, content_type: &str, body: &[u8]) -> Result<Answer, RemoteError> {
+        self.check_cancelled()?;
+        let mut request = self.agent.post(url.to_send()).content_type(content_type).header("Accept", content_type);
+        if let Some(authorization) = self.authorization(url) {
+            request = request.header("Authorization", authorization);
+        }
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let response = request.send(body).map_err(|error| failed(&error, url.host(), self.options.timeout))?;
+        Ok(Answer { response, url: url.clone() })
     }
 
     /// Sends a prepared request once. Any status is an answer. `timeout` is a shorter one than that of the options.

@@ -10,10 +10,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anamnesis::{Format, HubSpec, PositionedRead};
+use anamnesis::{AnamnesisError, AtomicFile, Existing, Format, HubSpec, PositionedRead};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
@@ -85,7 +85,7 @@ fn write_blob(
 ) -> io::Result<()> {
     let bytes = file.size()?;
     file.announce(std::slice::from_ref(&(0..bytes)));
-    let mut output = temporary(blob)?;
+    let mut output = create(blob)?;
     let mut hash = Hash::new(digest, bytes);
     let mut buffer = vec![0; STEP_BYTES];
     let mut at = 0;
@@ -103,46 +103,68 @@ fn write_blob(
         let why = format!("{name} has the digest {found}, and {} in the list of the model's files", digest.digits());
         return Err(RemoteError::new(RemoteFault::Digest, why).into());
     }
-    output.as_file().sync_all()?;
-    output.persist(blob).map_err(|error| error.error)?;
-    Ok(())
+    commit(output)
 }
 
-fn temporary(target: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let folder = target.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    tempfile::Builder::new().prefix(".amn-").suffix(".incomplete").tempfile_in(folder)
+/// Begins a file, which appears when it is complete.
+fn create(path: &Path) -> io::Result<AtomicFile> {
+    make_folder_of(path)?;
+    AtomicFile::create(path, Existing::Replace).map_err(of_library)
 }
 
-fn write_whole(target: &Path, content: &[u8]) -> io::Result<()> {
-    let mut output = temporary(target)?;
+fn commit(file: AtomicFile) -> io::Result<()> {
+    file.commit().map(drop).map_err(of_library)
+}
+
+fn of_library(error: AnamnesisError) -> io::Error {
+    match error {
+        AnamnesisError::Io(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut output = create(path)?;
     output.write_all(content)?;
-    output.persist(target).map_err(|error| error.error)?;
-    Ok(())
+    commit(output)
+}
+
+/// Makes the folder of a file, if there is none.
+fn make_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let done = match fs::metadata(folder) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => fs::create_dir_all(folder),
+        Err(error) => Err(error),
+    };
+    done.map_err(|error| at(folder, &error))
+}
+
+/// An error with the path it is about.
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// Links a file of a snapshot to its blob, relatively, so that the cache can be moved.
 fn link(blob: &Path, snapshot: &Path, name: &str) -> io::Result<()> {
     let path = snapshot.join(name);
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    match fs::symlink_metadata(&path) {
-        Ok(_) if fs::canonicalize(&path).ok() == fs::canonicalize(blob).ok() => return Ok(()),
-        Ok(_) => fs::remove_file(&path)?,
-        Err(_) => {}
-    }
+    make_folder_of(&path)?;
     let mut target = PathBuf::from("../..");
     name.matches('/').for_each(|_| target.push(".."));
     let target = target.join("blobs").join(blob.file_name().unwrap_or_default());
-    #[cfg(unix)]
-    std::os::unix::fs::symlink(target, &path)?;
-    #[cfg(not(unix))]
-    {
-        let _ = target;
-        fs::copy(blob, &path)?;
-    }
-    Ok(())
+    let replace = || {
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() && fs::read_link(&path)? == target => return Ok(()),
+            Ok(_) => fs::remove_file(&path)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        #[cfg(unix)]
+        return std::os::unix::fs::symlink(&target, &path);
+        #[cfg(not(unix))]
+        fs::copy(blob, &path).map(drop)
+    };
+    replace().map_err(|error| at(&path, &error))
 }
 
 /// The hash that a digest is made by.

@@ -5,11 +5,13 @@
 //! ENDPOINT/ORG/NAME/resolve/COMMIT/FILE                       a file, usually by a redirect to another server
 //! ```
 //!
+//! The addresses of several large files are asked for [together](crate::large_files).
+//!
 //! The list is read once, and its commit is in every following address: all files belong to one revision.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anamnesis::{HubSpec, PositionedRead, Store, StoreEntry};
 use serde_json::Value;
@@ -17,6 +19,7 @@ use serde_json::Value;
 use crate::client::{Ask, Client, Failure};
 use crate::error::{RemoteError, RemoteFault};
 use crate::folder::{Files, Wanted};
+use crate::large_files::{self, LargeFile};
 use crate::url::Url;
 use crate::web_file::{WebFile, read_up_to};
 
@@ -33,6 +36,8 @@ pub(crate) struct HubModel {
     /// The commit that the revision was when the list was read.
     pub(crate) commit: String,
     pub(crate) list: BTreeMap<String, HubFile>,
+    /// The addresses of large files by their SHA-256, as far as they were asked for; `None` if none was given.
+    large: Mutex<HashMap<String, Option<Url>>>,
 }
 
 /// A file of a model.
@@ -68,14 +73,40 @@ impl HubModel {
         let url = url.with_query(Some("blobs=true".to_owned()));
         let text = fetch_text(client, &url)?;
         let (commit, list) = parse(&text)?;
-        Ok(Self { files: Files::new(client), endpoint, model: spec.model.clone(), commit, list })
+        Ok(Self {
+            files: Files::new(client),
+            endpoint,
+            model: spec.model.clone(),
+            commit,
+            list,
+            large: Mutex::default(),
+        })
     }
 
     pub(crate) fn wanted(&self, name: &str) -> Option<Wanted> {
         let file = self.list.get(name)?;
         let url = self.endpoint.below(&format!("{}/resolve/{}/{name}", self.model, self.commit));
-        let transport = Arc::new(WebFile::new(&self.files.client, url));
+        let large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+        let target = file.digest.as_ref().and_then(|digest| large.get(digest.digits())?.clone());
+        let transport = Arc::new(WebFile::new(&self.files.client, url).with_target(target));
         Some(Wanted { name: name.to_owned(), transport, bytes: file.bytes })
+    }
+
+    /// Asks for the addresses of those files that are large, if they are several.
+    fn find_large(&self, names: &[String]) {
+        let mut large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = |name: &String| match self.list.get(name)? {
+            HubFile { bytes: Some(bytes), digest: Some(Digest::Sha256(digits)) } => Some((digits.clone(), *bytes)),
+            _ => None,
+        };
+        let files: BTreeSet<LargeFile> = names.iter().filter_map(file).collect();
+        let files: Vec<_> = files.into_iter().filter(|(digits, _)| !large.contains_key(digits)).collect();
+        if files.len() < 2 {
+            return;
+        }
+        let found = large_files::addresses(&self.files.client, &self.endpoint, &self.model, &files);
+        let mut found = found.unwrap_or_default();
+        large.extend(files.into_iter().map(|(digits, _)| (digits.clone(), found.remove(&digits))));
     }
 
     /// A file of the list, read from the hub.
@@ -184,6 +215,7 @@ impl Store for HubModel {
     }
 
     fn announce(&self, names: &[String]) {
+        self.find_large(names);
         let wanted: Vec<_> = names.iter().filter_map(|name| self.wanted(name)).collect();
         self.files.find_all(&wanted);
     }

@@ -42,6 +42,7 @@ mod file;
 mod folder;
 mod http;
 mod hub;
+mod large_files;
 mod options;
 mod reader;
 mod url;

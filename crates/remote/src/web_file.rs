@@ -41,6 +41,15 @@ impl WebFile {
         Self { client: Arc::clone(client), url, target: Mutex::default() }
     }
 
+    /// It with the target of its redirects, if that is known already.
+    pub(crate) fn with_target(self, target: Option<Url>) -> Self {
+        Self { target: Mutex::new(target), ..self }
+    }
+
+    fn target(&self) -> Option<Url> {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn set_target(&self, target: Url) {
         *self.target.lock().unwrap_or_else(PoisonError::into_inner) = Some(target).filter(|target| *target != self.url);
     }
@@ -53,13 +62,17 @@ impl WebFile {
 
 impl Transport for WebFile {
     fn host(&self) -> String {
-        let target = self.target.lock().unwrap_or_else(PoisonError::into_inner);
-        target.as_ref().unwrap_or(&self.url).host().to_owned()
+        self.target().as_ref().unwrap_or(&self.url).host().to_owned()
     }
 
     fn begin(&self, wanted: u64) -> Result<Beginning, Failure> {
         let (client, url) = (&*self.client, &self.url);
-        let mut answer = client.send(&Ask { url, range: Some((0, wanted - 1)), if_range: None })?;
+        let ask = |url: &Url| client.send(&Ask { url, range: Some((0, wanted - 1)), if_range: None });
+        let mut answer = match self.target().map(|target| ask(&target)) {
+            Some(Ok(answer)) if answer.response.status().is_success() => answer,
+            Some(Err(error)) if error.fault() == RemoteFault::Cancelled => return Err(error.into()),
+            _ => ask(url)?,
+        };
         let headers = answer.response.headers();
         let version = version_of(headers);
         let status = answer.response.status();
@@ -93,7 +106,7 @@ impl Transport for WebFile {
     }
 
     fn range(&self, range: Range<u64>, known: &Known) -> Result<Box<dyn Read + Send>, Failure> {
-        let target = self.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let target = self.target();
         let mut answer = self.ask(target.as_ref().unwrap_or(&self.url), &range, &known.version)?;
         let is_expired = matches!(answer.response.status().as_u16(), 400 | 401 | 403 | 404 | 410);
         if target.is_some() && is_expired {

@@ -14,6 +14,7 @@ use nix::errno::Errno;
 use crate::checkpoint::{self, NAME, SMALL};
 use crate::components;
 use crate::folder::Folder;
+use crate::network::serve;
 use crate::states::{
     ERRORS, PRINTED, Promise, State, assert_survives_kill, difference, is_temporary, restore, state, without_temporary,
 };
@@ -134,15 +135,15 @@ fn names_cause(message: &str, injection: Injection) -> bool {
     let cause = text.split(" (os error").next().unwrap();
     let is_named = match error {
         Errno::EWOULDBLOCK if injection.kind == Kind::Lock => message.contains("another process"),
-        // The stack of a thread.
-        Errno::ENOMEM if message.contains("cannot be started") => true,
+        // The stack of a thread, and a buffer.
+        Errno::ENOMEM if ["cannot be started", "out of memory"].iter().any(|text| message.contains(text)) => true,
         _ => message.contains(cause),
     };
     is_line && is_named
 }
 
-/// Runs a command with each of its calls failing, after `before`. Returns the number of runs.
-fn fails_well(folder: &Folder, before: &[&str], line: &str, promise: Promise) -> usize {
+/// Runs a command with each of its calls of these kinds failing, after `before`. Returns the number of runs.
+fn fails_well(folder: &Folder, before: &[&str], line: &str, promise: Promise, kinds: &[Kind]) -> usize {
     restore(folder, &State::new());
     before.iter().for_each(|line| drop(folder.amn(line).ok()));
     let old = state(folder);
@@ -156,7 +157,7 @@ fn fails_well(folder: &Folder, before: &[&str], line: &str, promise: Promise) ->
     assert!(promise == Promise::Stream || new != old, "{line} changes nothing");
     let trial = Trial { folder, line, promise, old, new, printed };
     let (mut runs, mut failures) = (0, 0);
-    for kind in Kind::ALL {
+    for &kind in kinds {
         let calls = baseline.calls.get(&kind).copied().unwrap_or(0);
         let faults = faults(kind);
         let numbers: Vec<_> = match is_all() {
@@ -258,11 +259,14 @@ pub fn pipelines() -> Vec<Case> {
 }
 
 fn all_fail_well(cases: &[Case]) {
-    let folder = folder();
+    all_of_fail_well(&folder(), cases, &Kind::ALL);
+}
+
+fn all_of_fail_well(folder: &Folder, cases: &[Case], kinds: &[Kind]) {
     let mut runs = 0;
     for (before, line, promise) in cases {
         let before: Vec<_> = before.iter().map(String::as_str).collect();
-        runs += fails_well(&folder, &before, line, *promise);
+        runs += fails_well(folder, &before, line, *promise, kinds);
     }
     println!("{runs} runs with a fault");
 }
@@ -290,6 +294,32 @@ fn a_directory_is_written_unchanged_or_resumable() {
 #[test]
 fn a_directory_of_several_models_is_written_unchanged_or_resumable() {
     all_fail_well(&pipelines());
+}
+
+/// The folder as a server's and a hub's, with the cache of the hub in it.
+#[test]
+fn an_output_of_a_remote_model_is_written_unchanged_or_resumable() {
+    use Promise::{AllOrNothing, Resumes};
+    let mut folder = folder();
+    let server = serve(folder.root());
+    let at = &server.address;
+    for (name, value) in
+        [("HF_ENDPOINT", at.as_str()), ("HF_HOME", "hf"), ("HF_HUB_CACHE", "hf/hub"), ("HF_HUB_OFFLINE", "0")]
+    {
+        folder.set(name, value);
+    }
+    // Without memory, threads of the network end the process while the standard library starts them.
+    let kinds: Vec<_> = Kind::ALL.into_iter().filter(|kind| *kind != Kind::Memory).collect();
+    all_of_fail_well(
+        &folder,
+        &[
+            case(&[], &format!("remember {at}/model.safetensors -o out.safetensors"), AllOrNothing),
+            case(&[], &format!("remember {at}/{NAME}/model.safetensors.index.json {SMALL} -o out"), Resumes),
+            case(&[], &format!("forget hf:any/{NAME} --to nf4 {SMALL} -o out"), Resumes),
+            case(&[], &format!("hash hf:any/{NAME} --download"), Resumes),
+        ],
+        &kinds,
+    );
 }
 
 #[test]

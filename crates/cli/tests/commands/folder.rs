@@ -7,13 +7,17 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// A temporary folder. Its model is `model-fp8.safetensors`.
-pub struct Folder(tempfile::TempDir);
+pub struct Folder {
+    root: tempfile::TempDir,
+    /// Variables of the environment of every command.
+    variables: Vec<(String, String)>,
+}
 
 pub const MODEL: &str = "model-fp8.safetensors";
 
 impl Folder {
     pub fn empty() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self { root: tempfile::tempdir().unwrap(), variables: Vec::new() }
     }
 
     /// A weight of 130×7 values in 128×128 blocks, its two BF16 scales, and a plain tensor.
@@ -45,11 +49,11 @@ impl Folder {
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        self.root.path().join(name)
     }
 
     pub fn root(&self) -> &Path {
-        self.0.path()
+        self.root.path()
     }
 
     /// The names of all files here, sorted.
@@ -60,12 +64,18 @@ impl Folder {
         names
     }
 
+    /// Sets a variable of the environment of every command.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.to_owned()));
+    }
+
     pub fn command(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
         // The output must not depend on the width of the terminal.
         command.args(line.split_whitespace()).current_dir(self.root()).env_remove("COLUMNS");
         // No test leaves this machine.
         command.env("HF_HUB_OFFLINE", "1");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 

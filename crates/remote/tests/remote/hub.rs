@@ -6,7 +6,10 @@ use std::path::Path;
 use anamnesis::Checkpoint;
 use anamnesis_remote::{Remote, RemoteError, RemoteFault};
 
-use crate::samples::{converted, options, sharded};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::samples::{converted, header_bytes, options, sharded};
 use crate::server::{Reply, Request, Server};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -14,15 +17,52 @@ const TOKEN: &str = "hf_secret";
 
 /// The list of the files of a model.
 fn list(files: &HashMap<String, Vec<u8>>) -> String {
-    let siblings: Vec<_> = files
-        .iter()
-        .map(|(name, content)| format!("{{\"rfilename\": \"{}\", \"size\": {}}}", &name[1..], content.len()))
-        .collect();
-    format!("{{\"sha\": \"{COMMIT}\", \"siblings\": [{}]}}", siblings.join(","))
+    let file = |(name, content): (&String, &Vec<u8>)| {
+        let mut file = json!({ "rfilename": &name[1..], "size": content.len() });
+        if is_large(name) {
+            file["lfs"] = json!({ "sha256": sha256(content), "size": content.len() });
+        }
+        file
+    };
+    json!({ "sha": COMMIT, "siblings": files.iter().map(file).collect::<Vec<_>>() }).to_string()
+}
+
+/// Whether a file is in large file storage.
+fn is_large(name: &str) -> bool {
+    name.ends_with(".safetensors")
+}
+
+fn sha256(content: &[u8]) -> String {
+    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The answer to a request for the addresses of large files, as Git LFS specifies it.
+fn batch(request: &Request, files: &HashMap<String, Vec<u8>>, storage: &str) -> Reply {
+    const TYPE: &str = "application/vnd.git-lfs+json";
+    assert_eq!((request.method.as_str(), request.headers["accept"].as_str()), ("POST", TYPE));
+    assert_eq!(request.headers["content-type"], TYPE);
+    let asked: Value = serde_json::from_slice(&request.body).unwrap();
+    assert_eq!((&asked["operation"], &asked["transfers"]), (&json!("download"), &json!(["basic"])));
+    let object = |object: &Value| {
+        let (name, content) = files.iter().find(|(_, content)| object["oid"] == sha256(content)).unwrap();
+        assert_eq!(object["size"], content.len());
+        let href = format!("{storage}/storage{name}?Signature=1");
+        json!({ "oid": object["oid"], "size": object["size"], "actions": { "download": { "href": href } } })
+    };
+    let objects: Vec<_> = asked["objects"].as_array().unwrap().iter().map(object).collect();
+    Reply::new(200, json!({ "transfer": "basic", "objects": objects }).to_string()).with("Content-Type", TYPE)
 }
 
 /// A hub, and the server with its large files.
 fn hub(files: HashMap<String, Vec<u8>>) -> (Server, Server) {
+    hub_with(files, batch)
+}
+
+/// A hub with this answer for the addresses of large files.
+fn hub_with(
+    files: HashMap<String, Vec<u8>>,
+    batch: impl Fn(&Request, &HashMap<String, Vec<u8>>, &str) -> Reply + Send + Sync + 'static,
+) -> (Server, Server) {
     let stored = files.clone();
     let storage = Server::start(move |request, _| {
         let name = request.name().strip_prefix("/storage").unwrap_or_default();
@@ -33,7 +73,10 @@ fn hub(files: HashMap<String, Vec<u8>>) -> (Server, Server) {
         }
     });
     let (address, list) = (storage.address.clone(), list(&files));
-    let hub = Server::start(move |request, _| answer(request, &files, &list, &address));
+    let hub = Server::start(move |request, _| match request.name() {
+        "/org/name.git/info/lfs/objects/batch" => batch(request, &files, &address),
+        _ => answer(request, &files, &list, &address),
+    });
     (hub, storage)
 }
 
@@ -53,7 +96,7 @@ fn answer(request: &Request, files: &HashMap<String, Vec<u8>>, list: &str, stora
         path => {
             let name = path.strip_prefix(&format!("/org/name/resolve/{COMMIT}")).unwrap_or_default();
             match files.get(name) {
-                Some(_) if name.ends_with(".safetensors") => {
+                Some(_) if is_large(name) => {
                     Reply::new(302, "").with("Location", format!("{storage}/storage{name}?Signature=1"))
                 }
                 Some(content) => Reply::file(content, "1", request),
@@ -79,8 +122,12 @@ fn a_model_is_read_with_its_shards_and_sidecars() {
     let checkpoint = Checkpoint::open(mount.path(), &Default::default()).unwrap();
     assert_eq!((checkpoint.file_count(), checkpoint.tensor_count()), (8, 80));
     assert_eq!(checkpoint.origin().model_name().unwrap(), "name");
-    // List, index, configuration, and a redirect for every shard.
-    assert_eq!((hub.seen().len(), storage.seen().len()), (11, 8), "{:?}", hub.seen());
+    assert!(checkpoint.inspect(&Default::default()).problems.is_empty());
+    // List, index, configuration, the addresses of the shards, and their headers: at most 16.
+    assert_eq!((hub.seen().len(), storage.seen().len()), (4, 8), "{:?}", hub.seen());
+    let shards = files.iter().filter(|(name, _)| is_large(name));
+    let headers: u64 = shards.map(|(_, content)| header_bytes(content)).sum();
+    assert!(storage.bytes() <= headers * 105 / 100 + 8 * 100_000, "{} bytes for {headers}", storage.bytes());
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in &files {
         std::fs::write(folder.path().join(&name[1..]), content).unwrap();
@@ -88,6 +135,31 @@ fn a_model_is_read_with_its_shards_and_sidecars() {
     assert!(converted(mount.path()).unwrap() == converted(folder.path()).unwrap());
     assert!(hub.seen().iter().all(|request| request.headers.contains_key("authorization")));
     assert!(storage.seen().iter().all(|request| !request.headers.contains_key("authorization")));
+}
+
+#[test]
+fn a_hub_without_addresses_of_large_files_redirects_to_them() {
+    let files = sharded("", 3, 10, 5000);
+    let without: fn(&Request, &HashMap<String, Vec<u8>>, &str) -> Reply = |_, _, _| Reply::new(404, "not found");
+    let refused = |_: &Request, _: &_, _: &str| Reply::new(403, "").with("X-Error-Code", "GatedRepo");
+    let page = |_: &Request, _: &_, _: &str| Reply::new(200, "<html>");
+    let empty = |_: &Request, _: &_, _: &str| Reply::new(200, "{\"objects\": []}");
+    // Addresses that lead nowhere, as expired ones do.
+    let expired = |request: &Request, files: &_, storage: &str| {
+        let reply = batch(request, files, storage);
+        Reply { body: String::from_utf8(reply.body).unwrap().replace("Signature=1", "Signature=0").into(), ..reply }
+    };
+    let elsewhere = |request: &Request, files: &_, _: &str| batch(request, files, "http://127.0.0.1:1");
+    for (case, batch) in [without, refused, page, empty, expired, elsewhere].into_iter().enumerate() {
+        let (hub, storage) = hub_with(files.clone(), batch);
+        let remote = remote(&hub, Some(TOKEN));
+        let mount = remote.mount(Path::new("hf:org/name")).unwrap().unwrap();
+        let checkpoint = Checkpoint::open(mount.path(), &Default::default()).unwrap();
+        assert_eq!((checkpoint.file_count(), checkpoint.tensor_count()), (3, 30), "case {case}");
+        // List, index, configuration, the addresses that are not given, and three redirects.
+        assert_eq!(hub.seen().len(), 7, "case {case}: {:?}", hub.seen());
+        assert!(storage.seen().iter().all(|request| !format!("{request:?}").contains(TOKEN)), "case {case}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! An HTTP server for tests, which answers as it is told: correctly, or with faults.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,7 @@ pub struct Request {
     /// With the query.
     pub path: String,
     pub headers: HashMap<String, String>,
+    pub body: Vec<u8>,
 }
 
 impl Request {
@@ -150,7 +151,10 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<Request>>, bytes: &AtomicU64, handl
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
-        let request = Request { method, path, headers };
+        let length = headers.get("content-length").and_then(|text: &String| text.parse::<usize>().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        reader.read_exact(&mut body)?;
+        let request = Request { method, path, headers, body };
         let number = {
             let mut seen = seen.lock().unwrap();
             seen.push(request.clone());
