@@ -303,25 +303,6 @@ fn a_checkpoint_can_be_shared_between_threads() {
 }
 
 #[test]
-fn eight_threads_at_once_decode_alike() {
-    for model in ["bnb/fp4_nested_b64_bfloat16.safetensors", "end_to_end/llama_gptq", "end_to_end/llama_fp8"] {
-        let open = || Checkpoint::open(fixture(model), &ParseLimits::default()).unwrap();
-        let all = |checkpoint: &Checkpoint| {
-            checkpoint.decoded(TargetDtype::BF16).map(|tensor| tensor.unwrap().data).collect::<Vec<_>>()
-        };
-        let wanted = all(&open());
-        // The claims of a checkpoint are made by whichever thread asks first.
-        let shared = open();
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| all(&shared))).collect();
-            for thread in threads {
-                assert!(thread.join().unwrap() == wanted, "{model}");
-            }
-        });
-    }
-}
-
-#[test]
 fn decoded_values_are_aligned_for_their_type() {
     let (checkpoint, contents) = quantised();
     for name in contents.names() {

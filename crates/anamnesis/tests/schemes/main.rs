@@ -11,6 +11,7 @@ mod configuration;
 mod dialects;
 mod fixtures;
 mod hqq;
+mod inputs;
 mod leftovers;
 mod markers;
 mod marlin;

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::support::{Folder, Model, Noise, TARGETS, fixture, le_bytes};
+use crate::inputs;
+use crate::support::{Model, Noise, TARGETS, le_bytes};
 use anamnesis::{AnamnesisError, Checkpoint, ParseLimits, RememberOptions, Request, TargetDtype};
 
 /// Ranges of a tensor with `rows` rows: the ends, empty, everything, and random ones.
@@ -39,25 +40,8 @@ fn check(checkpoint: &Checkpoint, place: &str, targets: &[TargetDtype], noise: &
 #[test]
 fn rows_of_every_fixture_are_those_of_the_whole() {
     let (mut noise, mut tensors) = (Noise(7), 0);
-    for family in std::fs::read_dir(fixture("")).unwrap() {
-        for entry in std::fs::read_dir(family.unwrap().path()).into_iter().flatten() {
-            let path = entry.unwrap().path();
-            let name = path.to_string_lossy().into_owned();
-            let is_input = (name.ends_with(".safetensors") || name.ends_with(".gguf")) && !name.contains(".expected.");
-            if !is_input {
-                continue;
-            }
-            let config = std::fs::read(format!("{}.config.json", name.trim_end_matches(".safetensors"))).ok();
-            let config = config.map(|text| serde_json::from_slice(&text).unwrap());
-            let staged =
-                name.ends_with(".safetensors").then(|| Folder::staged(&std::fs::read(&path).unwrap(), config.as_ref()));
-            let opened = staged.as_ref().map_or_else(|| path.clone(), Folder::model);
-            let Ok(checkpoint) = Checkpoint::open(opened, &ParseLimits::default()) else { continue };
-            // Some fixtures must be refused.
-            if checkpoint.plan(TARGETS[0]).is_ok() {
-                tensors += check(&checkpoint, &name, &[TargetDtype::F32], &mut noise);
-            }
-        }
+    for input in inputs::all() {
+        tensors += check(&input.open(), &input.name, &[TargetDtype::F32], &mut noise);
     }
     assert!(tensors > 500, "only {tensors}");
 }
