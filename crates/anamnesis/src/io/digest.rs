@@ -5,7 +5,8 @@ use std::path::Path;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-use super::{FileSource, Source};
+use super::Source;
+use super::place::open_file;
 use crate::error::Result;
 
 /// A digest algorithm.
@@ -30,7 +31,7 @@ impl DigestKind {
     }
 }
 
-/// The SHA-256 of a file in hexadecimal, as `sha256sum` prints it.
+/// The SHA-256 of a file in hexadecimal, as `sha256sum` prints it; of a file of a mounted store, too.
 ///
 /// # Errors
 /// `Io` if it is no regular file, or cannot be read.
@@ -40,7 +41,7 @@ impl DigestKind {
 /// # Ok::<(), anamnesis::AnamnesisError>(())
 /// ```
 pub fn file_sha256(path: impl AsRef<Path>) -> Result<String> {
-    DigestKind::Sha256.of(&FileSource::open(path.as_ref())?)
+    DigestKind::Sha256.of(&*open_file(path.as_ref())?)
 }
 
 /// The SHA-256 of bytes in hexadecimal.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::folder::{Folder, Run};
-use crate::network::server::{Reply, Server};
+use crate::network::server::{Reply, Request, Server};
 use crate::network::{COMMIT, serve};
 use crate::samples;
 
@@ -192,6 +192,126 @@ fn errors_name_the_remedy_and_no_secret() {
         assert!(error.contains(why) && !error.contains("secret"), "{error}");
     }
     assert_eq!(folder.names(), before);
+}
+
+#[test]
+fn the_token_is_sent_to_the_hub_alone_and_never_printed() {
+    const SIGNATURE: &str = "signature-of-an-address";
+    let folder = samples::folder();
+    let root = folder.root().to_path_buf();
+    // The storage fails in several ways.
+    let storage = Server::start({
+        let root = root.clone();
+        move |request, _| match request.name() {
+            name if name.contains("/page/") => Reply::new(200, "<html>").with("Content-Type", "text/html"),
+            name if name.contains("/gone/") => Reply::new(404, ""),
+            name if name.contains("/circle/") => Reply::new(302, "").with("Location", &request.path),
+            name => {
+                let path = name.trim_start_matches("/files").to_owned();
+                crate::network::answer(&root, &Request { path, ..request.clone() })
+            }
+        }
+    });
+    let start = |fault: &'static str| {
+        let (root, storage) = (root.clone(), storage.address.clone());
+        Server::start(move |request, _| match request.name() {
+            name if name.contains("/resolve/") && name.ends_with(".safetensors") => {
+                let to = format!("{storage}/{fault}{name}?X-Signature={SIGNATURE}");
+                Reply::new(302, "").with("Location", to)
+            }
+            _ => crate::network::answer(&root, request),
+        })
+    };
+    let mut printed = 0;
+    for fault in ["files", "page", "gone", "circle"] {
+        let hub = start(fault);
+        for line in [
+            "inspect --verbose hf:example/Tiny-3.1-FP8",
+            "inspect --json hf:example/Tiny-GPTQ",
+            "hash --verbose hf:example/Tiny-3.1-FP8 --timeout 2",
+            "remember --verbose hf:example/Tiny-3.1-FP8 -o out --provenance statement.json",
+            "verify hf:example/Gated",
+            "inspect hf:example/nothing --verbose",
+            "inspect --verbose hf:example/Tiny-GPTQ --download",
+        ] {
+            let run = run(&folder, &hub.address, line);
+            let is_well = fault == "files" && !line.contains("Gated") && !line.contains("nothing");
+            assert_eq!(run.code, Some(if is_well { 0 } else { 1 }), "{fault}: {line}: {run:?}");
+            printed += run.stdout.len() + run.stderr.len();
+            for secret in ["hf_secret", SIGNATURE] {
+                assert!(!run.stdout.contains(secret) && !run.stderr.contains(secret), "{fault}: {line}: {run:?}");
+            }
+            for written in ["statement.json", "out/.anamnesis.json"].map(|name| folder.path(name)) {
+                let text = fs::read_to_string(written).unwrap_or_default();
+                assert!(!text.contains("hf_secret") && !text.contains(SIGNATURE), "{fault}: {line}: {text}");
+            }
+        }
+        let seen = hub.seen();
+        assert!(seen.len() > 10, "{seen:?}");
+        for request in seen {
+            assert_eq!(request.headers.get("authorization").map(String::as_str), Some("Bearer hf_secret"));
+            assert!(!request.path.contains("secret") && !request.path.contains(SIGNATURE), "{request:?}");
+        }
+        for name in ["out", "hf"].map(|name| folder.path(name)) {
+            let _ = fs::remove_dir_all(name);
+        }
+        let _ = fs::remove_file(folder.path("statement.json"));
+    }
+    assert!(printed > 1000);
+    let seen = storage.seen();
+    assert!(seen.len() > 10, "{seen:?}");
+    for request in seen {
+        assert!(request.path.ends_with(SIGNATURE), "{request:?}");
+        assert!(!format!("{request:?}").contains("hf_secret"), "{request:?}");
+        assert!(!request.headers.contains_key("authorization") && !request.headers.contains_key("cookie"));
+    }
+}
+
+/// On a terminal.
+#[cfg(target_os = "linux")]
+#[test]
+fn progress_shows_the_bytes_over_the_network() {
+    use std::io::Read;
+
+    let folder = Folder::empty();
+    folder.add_sparse("model.safetensors", "U8", &["a", "b", "c", "d"], 3 << 20);
+    let model = fs::read(folder.path("model.safetensors")).unwrap();
+    let server = Server::start(move |request, _| match request.name() {
+        "/model.safetensors" => {
+            let delay = std::time::Duration::from_millis(200);
+            Reply { delay, ..Reply::file(&model, "1", request) }
+        }
+        _ => Reply::new(404, ""),
+    });
+    let line = format!("convert {}/model.safetensors --to npz -o copy.npz --network-concurrency 1", server.address);
+    let terminal = nix::pty::openpty(None, None).unwrap();
+    let mut command = folder.command(&line);
+    command.env("TERM", "xterm").stdout(std::process::Stdio::null()).stderr(terminal.slave);
+    let mut child = command.spawn().unwrap();
+    // It has the other end of the terminal.
+    drop(command);
+    let mut shown = Vec::new();
+    // The end of a terminal is an error.
+    let _ = fs::File::from(terminal.master).read_to_end(&mut shown);
+    assert!(child.wait().unwrap().success());
+    let shown = String::from_utf8_lossy(&shown);
+    let figure = |text: &str| {
+        let mut words = text.split_whitespace();
+        let (number, unit) = (words.next()?.parse::<f64>().ok()?, words.next()?);
+        Some(
+            number
+                * if unit.starts_with("MB") {
+                    1e6
+                } else if unit.starts_with("KB") {
+                    1e3
+                } else {
+                    1.0
+                },
+        )
+    };
+    let figures: Vec<f64> = shown.split("network ").skip(1).filter_map(figure).collect();
+    let most = figures.iter().copied().fold(0.0, f64::max);
+    assert!(figures.is_sorted() && most > 2e6 && most <= 13e6, "{figures:?} of {shown:?}");
 }
 
 #[test]

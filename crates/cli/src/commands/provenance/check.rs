@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anamnesis::{AnamnesisError, file_sha256};
 
 use super::statement::{Resource, Statement};
-use crate::commands::{open, shown};
+use crate::commands::{open, output_path, shown};
 use crate::exit::Failure;
 
 /// Maximum size of a statement: room for two hundred thousand files.
@@ -134,13 +134,22 @@ fn within(folder: &Path, name: &str) -> Option<PathBuf> {
     ends.into_iter().find(|path| path.is_file())
 }
 
+fn is_address(name: &str) -> bool {
+    output_path::is_address(Path::new(name))
+}
+
 fn entry(file: &Resource, is_output: bool, path: &Path) -> StatedFile {
     let state = match &file.sha256 {
         None => StatedFileState::Unhashed,
         Some(wanted) => match file_sha256(path) {
             Ok(found) if found == *wanted => StatedFileState::Matches,
             Ok(found) => StatedFileState::Differs(found),
-            Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::NotFound => StatedFileState::Missing,
+            Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::NotFound => match is_address(&file.name) {
+                true => {
+                    StatedFileState::Unreadable("it is at an address; name a file or folder with a copy".to_owned())
+                }
+                false => StatedFileState::Missing,
+            },
             Err(error) => StatedFileState::Unreadable(error.to_string()),
         },
     };

@@ -95,8 +95,12 @@ fn unchanged(input: &Path, before: FileState) -> Result<String, Failure> {
     Err(AnamnesisError::Io(std::io::Error::other(text)).into())
 }
 
-/// A path as it is found from `folder`, with `/`; the path itself if that would lead through other folders.
+/// A path as it is found from `folder`, with `/`; the path itself if that would lead through other folders, or if it is an
+/// address.
 fn relative(path: &Path, folder: &Path) -> String {
+    if output_path::is_address(path) {
+        return path.to_string_lossy().into_owned();
+    }
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let (path, folder) = (absolute(path), absolute(folder));
     let shared = path.components().zip(folder.components()).take_while(|(a, b)| a == b).count();
@@ -129,6 +133,7 @@ mod tests {
         assert_eq!(name("out/a.safetensors", "out"), "a.safetensors");
         assert_eq!(name("in/a.gguf", "out/statements"), "../../in/a.gguf");
         assert_eq!(name("./in//a.gguf", "."), "in/a.gguf");
+        assert_eq!(name("s3://bucket/a.gguf", "out"), "s3://bucket/a.gguf");
     }
 
     #[test]
