@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::files::{is_file, read_sidecar};
+use super::hub::resolve_hub;
 use super::locate::{locate, resolve};
 use super::located::file_names;
 use crate::container::Format;
@@ -105,7 +106,7 @@ impl Components {
 }
 
 /// Whether a path, or a name in a local store, has the files of a model: those that its index names, or the folders of
-/// its components. Nothing is read from them.
+/// its components. Nothing is read from them. `hf:org/name` is found in the local cache, not in a mounted store.
 ///
 /// ```
 /// assert!(!anamnesis::is_found("no/such/model"));
@@ -113,7 +114,11 @@ impl Components {
 #[must_use]
 pub fn is_found(path: impl AsRef<Path>) -> bool {
     let path = path.as_ref();
-    locate(path).is_ok() || resolve(path).is_ok_and(|place| is_file(&place.join(MODEL_INDEX)).unwrap_or(false))
+    let place = match path.to_str().filter(|spec| spec.starts_with("hf:")) {
+        Some(spec) => resolve_hub(spec),
+        None => resolve(path),
+    };
+    place.is_ok_and(|place| locate(&place).is_ok() || is_file(&place.join(MODEL_INDEX)).unwrap_or(false))
 }
 
 /// Whether a file of this name has weights that are read.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anamnesis::Checkpoint;
 use anamnesis_remote::{Remote, RemoteError, RemoteFault};
@@ -14,6 +15,12 @@ use crate::server::{Reply, Request, Server};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 const TOKEN: &str = "hf_secret";
+
+/// The models of these tests have one name, and of several mounts with the same name the last one is read.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The list of the files of a model.
 fn list(files: &HashMap<String, Vec<u8>>) -> String {
@@ -115,6 +122,7 @@ fn remote(hub: &Server, token: Option<&str>) -> Remote {
 
 #[test]
 fn a_model_is_read_with_its_shards_and_sidecars() {
+    let _alone = alone();
     let files = sharded("", 8, 10, 5000);
     let (hub, storage) = hub(files.clone());
     let remote = remote(&hub, Some(TOKEN));
@@ -139,6 +147,7 @@ fn a_model_is_read_with_its_shards_and_sidecars() {
 
 #[test]
 fn a_hub_without_addresses_of_large_files_redirects_to_them() {
+    let _alone = alone();
     let files = sharded("", 3, 10, 5000);
     let without: fn(&Request, &HashMap<String, Vec<u8>>, &str) -> Reply = |_, _, _| Reply::new(404, "not found");
     let refused = |_: &Request, _: &_, _: &str| Reply::new(403, "").with("X-Error-Code", "GatedRepo");
@@ -164,6 +173,7 @@ fn a_hub_without_addresses_of_large_files_redirects_to_them() {
 
 #[test]
 fn revisions_and_files_are_part_of_the_address() {
+    let _alone = alone();
     let (hub, _storage) = hub(sharded("", 2, 3, 100));
     let remote = remote(&hub, None);
     let mount = remote.mount(Path::new("hf:org/name@v%2F2/model.safetensors.index.json")).unwrap().unwrap();
@@ -184,6 +194,7 @@ fn revisions_and_files_are_part_of_the_address() {
 
 #[test]
 fn refusals_are_told_apart() {
+    let _alone = alone();
     let (hub, _storage) = hub(sharded("", 1, 1, 10));
     let fault = |name: &str, token| {
         let error = remote(&hub, token).mount(Path::new(name)).map(|_| ()).unwrap_err();
@@ -202,6 +213,7 @@ fn refusals_are_told_apart() {
 
 #[test]
 fn a_target_that_expires_is_asked_for_again() {
+    let _alone = alone();
     let files = sharded("", 1, 6, 1 << 20);
     let stored = files.clone();
     // The signature is good for two requests.
@@ -238,7 +250,19 @@ fn a_target_that_expires_is_asked_for_again() {
 }
 
 #[test]
+fn a_model_that_is_mounted_twice_outlives_the_first() {
+    let _alone = alone();
+    let (hub, _storage) = hub(sharded("", 2, 3, 100));
+    let remote = remote(&hub, None);
+    let mount = || remote.mount(Path::new("hf:org/name")).unwrap().expect("it is not in the local cache");
+    let (first, second) = (mount(), mount());
+    drop(first);
+    assert_eq!(Checkpoint::open(second.path(), &Default::default()).unwrap().tensor_count(), 6);
+}
+
+#[test]
 fn nothing_is_sent_when_the_hub_is_offline() {
+    let _alone = alone();
     let (hub, _storage) = hub(sharded("", 1, 1, 10));
     let mut options = options();
     options.hub.endpoint = hub.address.clone();
