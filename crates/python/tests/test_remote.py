@@ -62,3 +62,9 @@ def test_errors_of_addresses_are_exceptions(server):
     with pytest.raises(errors.AnamnesisError) as refused:
         anamnesis.open("https://user:secret@host/model.gguf")
     assert "secret" not in str(refused.value)
+
+
+def test_clouds_are_a_feature_of_the_wheel():
+    for act in (anamnesis.open, anamnesis.inspect):
+        with pytest.raises(errors.AnamnesisError, match="clouds"):
+            act("s3://bucket/model.gguf")
