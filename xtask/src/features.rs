@@ -1,4 +1,5 @@
-//! Compiles the library with each of its features alone, and counts the crates of the smallest build.
+//! Compiles the library with each of its features alone and the command line without its own, and counts the crates of
+//! the smallest build.
 
 use std::process::Command;
 
@@ -10,14 +11,14 @@ const FEATURES: [&str; 7] = ["containers", "convert", "encode", "architectures",
 /// The most crates that the smallest build may need, itself included.
 const MOST_CRATES: usize = 15;
 
-/// Checks every feature alone, and none.
+/// Checks every feature alone, and none, and the command line without a network.
 pub(crate) fn run() -> Result<(), String> {
     count_crates()?;
     for feature in [""].into_iter().chain(FEATURES) {
         let only = ["check", "--package", "anamnesis", "--lib", "--no-default-features", "--features", feature];
         cargo(&only)?;
     }
-    Ok(())
+    cargo(&["clippy", "--package", "anamnesis-cli", "--no-default-features", "--", "--deny", "warnings"])
 }
 
 fn count_crates() -> Result<(), String> {
