@@ -9,6 +9,7 @@ mod bench;
 mod faults;
 mod features;
 mod frameworks;
+mod fuzz;
 mod ggml_types;
 mod publish;
 mod python;
@@ -25,6 +26,7 @@ usage: cargo xtask TASK
   asm          check that every kernel uses the vector instructions of its CPU level
   faults       make every system call of every writing command fail, and kill each at random moments (--rounds N)
   features     compile the library with each of its features alone
+  fuzz         run all fuzz targets (--minutes N; names select some), which needs a nightly compiler
   frameworks   build and test the crates for candle and burn
   publish      check packages, documentation, the public interface and licences (AMN_UPDATE=1 records the interface)
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Some("faults") => faults::run(),
         Some("features") => features::run(),
         Some("frameworks") => frameworks::run(),
+        Some("fuzz") => fuzz::run(),
         Some("ggml-types") => ggml_types::run(),
         Some("publish") => publish::run(),
         Some("python") => python::run(python::Build::Published),

@@ -4,17 +4,20 @@
 use anamnesis::{AnamnesisError, Checkpoint, Format, OpenOptions, ParseLimits, TargetDtype, detect_format_from_bytes};
 
 /// Tensors that together have more bytes are not decoded: chunks that are never written, for example, take no bytes.
-const MAX_DECODED_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_DECODED_BYTES: u64 = 1 << 20;
 
 /// Limits of a small file.
-pub fn options() -> OpenOptions {
-    let limits = ParseLimits::default().with_max_single_alloc(4 << 20).with_max_total_bytes(16 << 20);
-    OpenOptions::new().with_limits(limits).with_skip_unsupported(true)
+pub(crate) fn limits() -> ParseLimits {
+    ParseLimits::default().with_max_single_alloc(4 << 20).with_max_total_bytes(16 << 20)
+}
+
+/// Options with these limits.
+pub(crate) fn options() -> OpenOptions {
+    OpenOptions::new().with_limits(limits()).with_skip_unsupported(true)
 }
 
 /// Reads a file and all of its tensors, if it is of this format.
-#[allow(dead_code, reason = "targets of directories open them by their paths")]
-pub fn read(file: &[u8], format: Format) {
+pub(crate) fn read(file: &[u8], format: Format) {
     if !detect_format_from_bytes(file).is_ok_and(|found| found == format) {
         return;
     }
@@ -24,7 +27,7 @@ pub fn read(file: &[u8], format: Format) {
 }
 
 /// Inspects and decodes all tensors.
-pub fn decode(checkpoint: &Checkpoint) {
+pub(crate) fn decode(checkpoint: &Checkpoint) {
     let _ = checkpoint.inspect(&Default::default()).to_string();
     let _ = checkpoint.metadata();
     let bytes = checkpoint.tensors().iter().try_fold(0u64, |sum, tensor| sum.checked_add(tensor.bytes));

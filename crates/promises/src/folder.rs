@@ -6,14 +6,14 @@ use std::sync::Arc;
 use anamnesis::{Mount, PositionedRead, Store, StoreEntry};
 
 /// The name of a file, and the start of all names under which it is found: an index may expect several files.
-pub type Name = (&'static str, &'static str);
+pub(crate) type Name = (&'static str, &'static str);
 
 /// The files of a directory, with their names.
-pub struct Folder(Vec<(Name, Arc<Vec<u8>>)>);
+pub(crate) struct Folder(Vec<(Name, Arc<Vec<u8>>)>);
 
 impl Folder {
     /// Splits an input into the files of these names.
-    pub fn split(mut input: &[u8], names: &[Name]) -> Option<Self> {
+    pub(crate) fn split(mut input: &[u8], names: &[Name]) -> Option<Self> {
         let mut files = Vec::new();
         for (index, &name) in names.iter().enumerate() {
             let mut bytes = input;
@@ -28,7 +28,7 @@ impl Folder {
     }
 
     /// Makes it readable under its path.
-    pub fn mount(self) -> Mount {
+    pub(crate) fn mount(self) -> Mount {
         Mount::new("memory:folder", Arc::new(self)).expect("an address")
     }
 

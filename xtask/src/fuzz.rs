@@ -1,0 +1,163 @@
+//! Runs all fuzz targets: `cargo xtask fuzz --minutes N [target ...]`.
+//!
+//! The targets are built without cargo-fuzz by a nightly compiler, with coverage and without a sanitizer. They run one after
+//! another, each for its share of the time, on a corpus that begins with the seeds of `crates/promises` and is kept in
+//! `fuzz/corpus`. A crash, an input of more than one second or more memory than [`MEMORY_MB`] fails the run.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::process::Command;
+
+use crate::cargo;
+
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+/// Bytes of the process: the compiled program with its tables, the corpus, and one run.
+const MEMORY_MB: u32 = 256;
+/// Packages whose edges are counted: readers and schemes. Kernels have few branches, and are fast without.
+const COUNTED: [&str; 2] = ["anamnesis", "anamnesis-promises"];
+const COUNTING: [&str; 4] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=3",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+];
+/// Seconds for an input of any length, at most 64 KiB.
+const TIMEOUT: u32 = 1;
+
+/// A target, the length of its longest inputs and its dictionary.
+struct Target {
+    name: String,
+    max_len: u32,
+    dictionary: Option<String>,
+}
+
+/// The figures of a run, from libFuzzer's final statistics.
+#[derive(Default)]
+struct Figures {
+    executions: u64,
+    peak_mb: u64,
+    slowest_seconds: u64,
+}
+
+pub(crate) fn run() -> Result<(), String> {
+    let mut arguments = std::env::args().skip(2);
+    let (mut minutes, mut chosen) = (10.0, Vec::new());
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--minutes" => minutes = arguments.next().and_then(|text| text.parse::<f64>().ok()).ok_or("--minutes N")?,
+            _ => chosen.push(argument),
+        }
+    }
+    let mut targets = targets()?;
+    targets.retain(|target| chosen.is_empty() || chosen.contains(&target.name));
+    if targets.is_empty() {
+        return Err(format!("no target is named {}", chosen.join(" ")));
+    }
+    cargo(&["run", "--quiet", "-p", "anamnesis-promises", "--example", "seeds", "--", "fuzz/corpus"])?;
+    build(&targets)?;
+    let seconds = (minutes * 60.0 / targets.len() as f64).max(1.0) as u64;
+    let (mut total, mut failed) = (0, Vec::new());
+    println!("| target | executions | peak memory | slowest input |\n|---|---|---|---|");
+    for target in &targets {
+        let (figures, passed) = fuzz(target, seconds)?;
+        let Figures { executions, peak_mb, slowest_seconds } = figures;
+        println!("| `{}` | {executions} | {peak_mb} MB | {slowest_seconds} s |", target.name);
+        total += executions;
+        if !passed {
+            failed.push(target.name.clone());
+        }
+    }
+    println!("{total} executions");
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("failed: {}; see fuzz/logs and fuzz/artifacts", failed.join(", "))),
+    }
+}
+
+/// The targets, as the list of promises has them.
+fn targets() -> Result<Vec<Target>, String> {
+    let list = "crates/promises/src/targets.rs";
+    let text = fs::read_to_string(list).map_err(|error| format!("{list}: {error}"))?;
+    let lines = text.lines().skip_while(|line| *line != "targets! {");
+    Ok(lines
+        .filter_map(|line| {
+            let mut words = line.strip_prefix("    ")?.strip_suffix(',')?.split(' ');
+            let (name, _, length) = (words.next()?.to_owned(), words.next()?, words.next()?);
+            let dictionary = words.next().filter(|name| *name != "none").map(str::to_owned);
+            Some(Target { name, max_len: length.parse().ok()?, dictionary })
+        })
+        .collect())
+}
+
+/// Builds the targets with a nightly compiler.
+fn build(targets: &[Target]) -> Result<(), String> {
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "build", "--release", "--target", TRIPLE, "--manifest-path", "fuzz/Cargo.toml"]);
+    command.args(targets.iter().flat_map(|target| ["--bin", &target.name]));
+    command.arg("-Zprofile-rustflags");
+    for package in COUNTED {
+        command.args(["--config", &format!("profile.release.package.{package}.rustflags={COUNTING:?}")]);
+    }
+    // The variables of the cargo that runs this task name another compiler.
+    command.env("RUSTFLAGS", "--cfg fuzzing").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
+    let status = command.status().map_err(|error| format!("cargo +nightly: {error}"))?;
+    if status.success() { Ok(()) } else { Err("the fuzz targets were not built".to_owned()) }
+}
+
+/// Runs one target; an input that was too slow is tried again alone, because other programs may have taken the time.
+fn fuzz(target: &Target, seconds: u64) -> Result<(Figures, bool), String> {
+    let Target { name, max_len, dictionary } = target;
+    let program = format!("fuzz/target/{TRIPLE}/release/{name}");
+    let (corpus, artifacts, log) =
+        (format!("fuzz/corpus/{name}"), format!("fuzz/artifacts/{name}/"), format!("fuzz/logs/{name}.log"));
+    for folder in [&corpus, &artifacts, "fuzz/logs"] {
+        fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
+    }
+    let mut figures = Figures::default();
+    let mut left = seconds;
+    let mut passed = true;
+    let mut file = File::options().create(true).append(true).open(&log).map_err(|error| format!("{log}: {error}"))?;
+    while left > 0 {
+        let start = std::time::Instant::now();
+        let mut command = Command::new(&program);
+        command.args([corpus.clone(), format!("-max_total_time={left}"), format!("-max_len={max_len}")]);
+        command.args([format!("-timeout={TIMEOUT}"), format!("-rss_limit_mb={MEMORY_MB}")]);
+        command.args(["-print_final_stats=1".to_owned(), format!("-artifact_prefix={artifacts}")]);
+        command.args(dictionary.iter().map(|name| format!("-dict=fuzz/dictionaries/{name}.dict")));
+        let output = command.output().map_err(|error| format!("{program}: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        file.write_all(text.as_bytes()).map_err(|error| format!("{log}: {error}"))?;
+        add(&mut figures, &text);
+        if output.status.success() {
+            break;
+        }
+        let slow = text.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim());
+        let alone = slow.filter(|path| path.contains("timeout-") || path.contains("slow-unit-"));
+        if !alone.is_some_and(|path| is_fast(&program, path)) {
+            passed = false;
+            break;
+        }
+        left = left.saturating_sub(start.elapsed().as_secs().max(1));
+    }
+    Ok((figures, passed))
+}
+
+/// Whether an input takes less than the limit, by the time of the processor.
+fn is_fast(program: &str, input: &str) -> bool {
+    let output = Command::new(program).args([input, &format!("-timeout={}", 20 * TIMEOUT)]).output();
+    let Ok(output) = output else { return false };
+    let text = String::from_utf8_lossy(&output.stderr);
+    let milliseconds = text.lines().find_map(|line| line.split(" in ").nth(1)?.split(' ').next()?.parse::<u64>().ok());
+    println!("{input} alone: {} ms", milliseconds.map_or("?".to_owned(), |time| time.to_string()));
+    output.status.success() && milliseconds.is_some_and(|time| time < 1000 * u64::from(TIMEOUT))
+}
+
+fn add(figures: &mut Figures, text: &str) {
+    let stat = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or_default()
+    };
+    figures.executions += stat("number_of_executed_units");
+    figures.peak_mb = figures.peak_mb.max(stat("peak_rss_mb"));
+    figures.slowest_seconds = figures.slowest_seconds.max(stat("slowest_unit_time_sec"));
+}
