@@ -193,8 +193,8 @@ pub use pipeline::{Cores, OnTensor, RememberOptions};
 pub use quant_config::GptqFormat;
 #[cfg(all(feature = "containers", feature = "convert"))]
 pub use scan::{
-    Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedPickle, scan, scan_all, scan_all_with_limits,
-    scan_bytes, scan_positioned,
+    Grade, ScanReport, ScanVerdict, ScannedFile, ScannedGlobal, ScannedLanguage, ScannedPickle, scan, scan_all,
+    scan_all_with_limits, scan_bytes, scan_positioned,
 };
 pub use scheme::{
     BlockOptions, BnbOptions, Coding, Evidence, GroupOptions, GroupSize, Importance, InputWeights, Leftover,

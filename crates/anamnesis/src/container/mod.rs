@@ -14,7 +14,7 @@ mod flax;
 mod ggml_types;
 pub(crate) mod gguf;
 #[cfg(feature = "containers")]
-mod hdf5;
+pub(crate) mod hdf5;
 mod identity;
 mod interface;
 mod layout;

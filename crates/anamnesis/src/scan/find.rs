@@ -1,12 +1,13 @@
 //! Finding the pickles of a file.
 
 use super::probe::reaches_global;
-use super::report::{ScanReport, ScannedPickle};
+use super::report::{ScanReport, ScannedGlobal, ScannedLanguage, ScannedPickle};
 use super::scanner::PickleScanner;
+use super::{keras, saved_model};
 use crate::container::pth::pickle::caps::MAX_PKL_SIZE;
 use crate::container::pth::{check_pickle_size, legacy};
-use crate::container::zip::{Archive, Entry, consecutive, read_prefix};
-use crate::container::{Format, detect_format_from_bytes, tar};
+use crate::container::zip::{Archive, Entry, behind, consecutive, read_prefix};
+use crate::container::{Format, detect_format_from_bytes, hdf5, tar};
 use crate::error::{AnamnesisError, Result, printable};
 use crate::io::{ReadAt, SlicedSource, Source};
 use crate::limits::{Budget, ParseLimits};
@@ -21,9 +22,15 @@ const SNIFFED_BYTES: u64 = 2;
 const MAX_GUESSED_BYTES: u64 = 16 << 20;
 /// Maximum characters of an entry name in a report.
 const MAX_NAME_CHARS: usize = 4096;
-/// Extensions of files that are pickles or contain them, in lower case.
-const EXTENSIONS: [&str; 14] = [
+/// Extensions of files that are looked at in a directory, in lower case: pickles, formats that contain them or describe
+/// Keras models, and formats of weights alone, whose files may be pickles too.
+const EXTENSIONS: [&str; 19] = [
     "distcp",
+    "gguf",
+    "safetensors",
+    "h5",
+    "hdf5",
+    "keras",
     "pt",
     "pth",
     "bin",
@@ -38,10 +45,11 @@ const EXTENSIONS: [&str; 14] = [
     "zip",
     "torchscript",
 ];
+/// Files of a TensorFlow SavedModel.
+const SAVED_MODEL_FILES: [&str; 2] = ["saved_model.pb", "keras_metadata.pb"];
 const NPY_MAGIC: &[u8] = b"\x93NUMPY";
 /// The entry of a Keras archive that has its weights.
 const KERAS_WEIGHTS: &str = "model.weights.h5";
-const LAMBDA_LAYERS: &str = "Lambda layers of Keras can contain Python code, which is not scanned";
 
 pub(super) fn scan(source: &dyn Source, limits: &ParseLimits) -> Result<ScanReport> {
     let mut report = ScanReport::default();
@@ -51,7 +59,15 @@ pub(super) fn scan(source: &dyn Source, limits: &ParseLimits) -> Result<ScanRepo
         false => content(source, &head, limits, &mut scanner, &mut report),
     };
     add_problem(&mut report, found, |error| error.to_string())?;
+    if !begins_archive(&head) {
+        let found = archive_behind(source, limits, &mut scanner, &mut report);
+        add_problem(&mut report, found, |error| format!("the archive at the end: {error}"))?;
+    }
     Ok(report)
+}
+
+fn begins_archive(head: &[u8]) -> bool {
+    matches!(head, [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..])
 }
 
 /// Adds a problem of the content to the report; other errors are returned.
@@ -76,19 +92,68 @@ fn content(
     scanner: &mut PickleScanner,
     report: &mut ScanReport,
 ) -> Result<()> {
-    match head {
-        [b'P', b'K', 3, 4, ..] | [b'P', b'K', 5, 6, ..] => archives(source, limits, scanner, report),
-        [b'G', b'G', b'U', b'F', ..] => set_kind(report, "GGUF file"),
-        head if is_safetensors(head) => set_kind(report, "safetensors file"),
-        head if head.starts_with(NPY_MAGIC) => npy_file(source, scanner, report),
-        head => match recognised(head) {
-            Some(format) if !reaches_global(source, limits)? => {
-                describe(report, format);
-                Ok(())
-            }
-            _ => stream(source, legacy::is_legacy(head), limits, scanner, report),
-        },
+    if begins_archive(head) {
+        return archives(source, limits, scanner, report);
     }
+    if head.starts_with(NPY_MAGIC) {
+        return npy_file(source, scanner, report);
+    }
+    // The first bytes of every format can be those of a pickle too: the length of a safetensors header, for example.
+    if let Some(format) = recognised(head)
+        && !reaches_global(source, limits)?
+    {
+        describe(report, format);
+        return if format == Format::Hdf5 { hdf5_file(source, report) } else { Ok(()) };
+    }
+    if saved_model::may_be(head)
+        && let Some(scanned) = saved_model::scan(source)?
+    {
+        set_kind(report, scanned.kind)?;
+        add_program(report, scanned.language, String::new(), (source.len(), scanned.names));
+        return Ok(());
+    }
+    stream(source, legacy::is_legacy(head), limits, scanner, report)
+}
+
+/// Adds a program other than a pickle if it refers to code. A conversion does not load it.
+fn add_program(
+    report: &mut ScanReport,
+    language: ScannedLanguage,
+    name: String,
+    (bytes, globals): (u64, Vec<ScannedGlobal>),
+) {
+    if !globals.is_empty() {
+        report.pickles.push(ScannedPickle { language, name, bytes, globals, ..ScannedPickle::default() });
+    }
+}
+
+/// Scans the description of a Keras model in an HDF5 file.
+fn hdf5_file(source: &dyn Source, report: &mut ScanReport) -> Result<()> {
+    for (name, text) in hdf5::root_texts(source, &keras::ATTRIBUTES, keras::MAX_CONFIG_BYTES)? {
+        let names = keras::names(text.as_bytes())?;
+        add_program(report, ScannedLanguage::KerasModel, name.to_owned(), (text.len() as u64, names));
+    }
+    Ok(())
+}
+
+/// Scans an archive at the end of a file of another format.
+fn archive_behind(
+    source: &dyn Source,
+    limits: &ParseLimits,
+    scanner: &mut PickleScanner,
+    report: &mut ScanReport,
+) -> Result<()> {
+    let Some(range) = behind(source)? else { return Ok(()) };
+    report.notes.push(format!("an archive follows at byte {}", range.start));
+    let Some(slice) = SlicedSource::new(source, range.start, range.end - range.start) else { return Ok(()) };
+    let (before, kind) = (report.pickles.len(), std::mem::take(&mut report.kind));
+    let found = Archive::read(&slice, &mut Budget::new(limits))
+        .and_then(|found| archive(&slice, found, limits, scanner, report));
+    report.kind = kind;
+    for pickle in report.pickles.iter_mut().skip(before) {
+        pickle.name = format!("archive at byte {}: {}", range.start, pickle.name);
+    }
+    found
 }
 
 /// Scans the files of a tar file, and its first bytes: the name of the first file could be a pickle.
@@ -136,6 +201,7 @@ pub(super) fn may_hold_pickles(name: &str, head: &[u8]) -> bool {
     extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str()))
         || matches!(head, [0x80, 0..=5, ..] | [b'P', b'K', 3 | 5, 4 | 6, ..])
         || head.starts_with(NPY_MAGIC)
+        || SAVED_MODEL_FILES.contains(&name.rsplit('/').next().unwrap_or(name))
 }
 
 /// The noun for a file of a format, without its article.
@@ -146,6 +212,9 @@ fn file_of(format: Format) -> &'static str {
 
 /// The format that the first bytes of a file indicate, if it is one without pickles.
 fn recognised(head: &[u8]) -> Option<Format> {
+    if is_safetensors(head) {
+        return Some(Format::Safetensors);
+    }
     let format = detect_format_from_bytes(head).ok()?;
     (!matches!(format, Format::Safetensors | Format::Pth | Format::Distributed)).then_some(format)
 }
@@ -153,9 +222,6 @@ fn recognised(head: &[u8]) -> Option<Format> {
 /// The report of a file without pickles.
 fn describe(report: &mut ScanReport, format: Format) {
     *report = ScanReport { kind: file_of(format).to_owned(), ..ScanReport::default() };
-    if matches!(format, Format::Hdf5 | Format::Keras) {
-        report.notes.push(LAMBDA_LAYERS.to_owned());
-    }
 }
 
 /// Changes the report of a file that was scanned as a pickle and is none, but of a format without pickles.
@@ -228,8 +294,9 @@ fn archive(
             _ => "ZIP archive",
         },
     )?;
-    if keras {
-        report.notes.push(LAMBDA_LAYERS.to_owned());
+    if let Some(entry) = archive.entries.iter().find(|entry| entry.name == keras::CONFIG) {
+        let found = keras_config(source, entry, keras, &budget, report);
+        add_problem(report, found, |error| format!("{}: {error}", keras::CONFIG))?;
     }
     if script {
         report.notes.push("the archive contains TorchScript code, which is not scanned".to_owned());
@@ -242,6 +309,28 @@ fn archive(
             pickle.loaded = loaded.has(&entry.name);
         }
         add_problem(report, scanned, |error| format!("{}: {error}", printable(&entry.name, MAX_NAME_CHARS)))?;
+    }
+    Ok(())
+}
+
+/// Scans the description of the model in an archive of Keras, or in one that may be.
+fn keras_config(
+    source: &dyn Source,
+    entry: &Entry,
+    is_keras: bool,
+    budget: &Budget,
+    report: &mut ScanReport,
+) -> Result<()> {
+    entry.check_readable("Keras", budget)?;
+    if entry.bytes > keras::MAX_CONFIG_BYTES {
+        let (bytes, most) = (entry.bytes, keras::MAX_CONFIG_BYTES);
+        return Err(AnamnesisError::limit("scan", format!("{bytes} bytes, {most} are allowed")));
+    }
+    let text = read_prefix(source, entry, entry.bytes, false)?;
+    match keras::names(&text) {
+        Ok(names) => add_program(report, ScannedLanguage::KerasModel, entry.name.clone(), (entry.bytes, names)),
+        Err(error) if is_keras => return Err(error),
+        Err(_) => {}
     }
     Ok(())
 }

@@ -6,8 +6,10 @@
 mod find;
 mod folder;
 mod grade;
+mod keras;
 mod probe;
 mod report;
+mod saved_model;
 mod scanner;
 
 use std::path::Path;
@@ -21,7 +23,7 @@ use crate::io::{BytesSource, PositionedRead, PositionedSource, open_file};
 use crate::limits::ParseLimits;
 
 pub use folder::{ScannedFile, scan_all, scan_all_with_limits};
-pub use report::{Grade, ScanReport, ScanVerdict, ScannedGlobal, ScannedPickle};
+pub use report::{Grade, ScanReport, ScanVerdict, ScannedGlobal, ScannedLanguage, ScannedPickle};
 
 /// Lists the globals of all pickles in a file: entries of an archive, a legacy PyTorch stream, a bare pickle, NumPy
 /// arrays of objects. The kind of file is detected from the content, not the name.

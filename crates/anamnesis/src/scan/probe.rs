@@ -19,22 +19,39 @@ pub(super) fn reaches_global(source: &dyn Source, limits: &ParseLimits) -> Resul
         let mut probe = Probe::Undecided;
         let read = pickle::read(&bytes, &mut probe, &mut Budget::new(limits));
         match (probe, read) {
-            (Probe::Global, _) | (_, Err(AnamnesisError::LimitExceeded { .. })) => return Ok(true),
-            (Probe::Undecided, Err(_)) if runs_out(&bytes) => {}
+            (Probe::Global, _) => return Ok(true),
+            (_, Err(AnamnesisError::LimitExceeded { .. })) => return Ok(!ends_early(&bytes, source.len())),
+            (Probe::Undecided, Err(_)) => match missing_end(&bytes) {
+                Some(end) if end <= source.len() => {}
+                _ => return Ok(false),
+            },
             _ => return Ok(false),
         }
     }
-    Ok(false)
+    // There is more of the pickle than is read.
+    Ok(true)
 }
 
-/// Whether bytes end inside of a pickle.
-fn runs_out(bytes: &[u8]) -> bool {
+/// The end of the argument that is missing if bytes end inside of a pickle.
+fn missing_end(bytes: &[u8]) -> Option<u64> {
     let mut reader = Reader::new(bytes);
     loop {
         match reader.next() {
-            Ok(Op::Stop) => return false,
+            Ok(Op::Stop) => return None,
             Ok(_) => {}
-            Err(_) => return reader.ran_out(),
+            Err(_) => return reader.wanted_end().filter(|_| reader.ran_out()),
+        }
+    }
+}
+
+/// Whether an argument is larger than the file and no global is in front of it: Python finds the end of the file first.
+fn ends_early(bytes: &[u8], file_bytes: u64) -> bool {
+    let mut reader = Reader::new(bytes);
+    loop {
+        match reader.next() {
+            Ok(Op::Stop | Op::Global(..) | Op::StackGlobal | Op::Inst(..) | Op::Ext(_)) => return false,
+            Ok(_) => {}
+            Err(_) => return reader.wanted_end().is_some_and(|end| end > file_bytes),
         }
     }
 }
@@ -84,6 +101,14 @@ mod tests {
         assert!(!reaches(b"\x82\xa7cos\nsystem\n."));
         assert!(!reaches(b"N."));
         assert!(!reaches(b""));
+    }
+
+    #[test]
+    fn a_text_that_is_longer_than_the_file_leads_nowhere() {
+        // The first bytes of a safetensors file whose header has 0x228d bytes: a text of 2^61 bytes.
+        assert!(!reaches(b"\x8d\x22\0\0\0\0\0\0{\"a\":cos\nsystem\n."));
+        assert!(!reaches(b"X\xff\xff\xff\x0fcos\nsystem\n."));
+        assert!(reaches(b"cos\nsystem\n\x8d\x22\0\0\0\0\0\0{"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct ScanReport {
     /// The kind of file.
     pub kind: String,
-    /// Its pickles, in file order.
+    /// Its pickles, in file order, and the descriptions of models and graphs that refer to code.
     pub pickles: Vec<ScannedPickle>,
     /// Problems of the file other than its pickles.
     pub problems: Vec<String>,
@@ -18,10 +18,35 @@ pub struct ScanReport {
     pub refusal: Option<String>,
 }
 
-/// A pickle and its globals.
+/// The language of a program in a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScannedLanguage {
+    /// A pickle.
+    #[default]
+    Pickle,
+    /// The description of a Keras model, whose names are classes and functions.
+    KerasModel,
+    /// A TensorFlow graph, whose names are operations.
+    TensorFlowGraph,
+}
+
+impl fmt::Display for ScannedLanguage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pickle => "pickle",
+            Self::KerasModel => "Keras model",
+            Self::TensorFlowGraph => "TensorFlow graph",
+        })
+    }
+}
+
+/// A pickle and its globals, or another program and the names it refers to.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ScannedPickle {
+    /// Its language.
+    pub language: ScannedLanguage,
     /// The archive entry; empty if the file is not an archive.
     pub name: String,
     /// Its offset in the file or entry.
@@ -80,14 +105,14 @@ impl fmt::Display for Grade {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScanVerdict {
-    /// There are no pickles.
+    /// There are no pickles, and nothing else refers to code.
     HoldsNoCode,
     /// All globals are on the allow list.
     Safe,
     /// Some global is not on the allow list.
     RefersToCode,
-    /// Some global is not on the allow list, but only in pickles that are not [loaded](ScannedPickle::loaded): a
-    /// conversion does not read them, another program may.
+    /// Some global is not on the allow list, but only in pickles, models or graphs that are not
+    /// [loaded](ScannedPickle::loaded): a conversion does not read them, another program may.
     RefersToCodeUnloaded,
     /// No such global was found, but some pickle could not be parsed.
     Malformed,
@@ -99,7 +124,7 @@ impl fmt::Display for ScanVerdict {
             Self::HoldsNoCode => "holds no code",
             Self::Safe => "safe to convert",
             Self::RefersToCode => "refers to code",
-            Self::RefersToCodeUnloaded => "refers to code in pickles that are not loaded",
+            Self::RefersToCodeUnloaded => "refers to code that is not loaded",
             Self::Malformed => "malformed",
         })
     }

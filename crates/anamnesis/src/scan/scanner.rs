@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use super::grade::grade;
-use super::report::{ScannedGlobal, ScannedPickle};
+use super::report::{ScannedGlobal, ScannedLanguage, ScannedPickle};
 use crate::container::pth::is_allowed;
 use crate::container::pth::pickle::caps::MAX_PICKLE_WORKING_SET;
 use crate::container::pth::pickle::{self, Watcher};
@@ -95,6 +95,7 @@ impl PickleScanner {
             }
         };
         ScannedPickle {
+            language: ScannedLanguage::Pickle,
             name: name.to_owned(),
             offset,
             bytes: taken as u64,

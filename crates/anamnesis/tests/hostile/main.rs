@@ -15,4 +15,5 @@ mod onnx;
 mod packed;
 mod pickle;
 mod safetensors;
+mod scanned;
 mod zip;

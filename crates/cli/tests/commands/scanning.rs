@@ -116,8 +116,7 @@ fn a_pickle_that_is_not_loaded_is_marked_and_never_called_safe() {
         assert_eq!(scanned.code, Some(1), "{scanned:?}");
         assert!(scanned.stdout.contains("bare/extra/more.pkl (not loaded)\n"), "{scanned:?}");
         assert!(scanned.stdout.contains(words) && scanned.stdout.contains("  bare/data.pkl\n"), "{scanned:?}");
-        let error =
-            "error: refers to code in pickles that are not loaded: 1 name is refused; a conversion does not read";
+        let error = "error: refers to code that is not loaded: 1 name is refused; a conversion does not read";
         assert!(scanned.stderr.starts_with(error), "{scanned:?}");
         let document: serde_json::Value = serde_json::from_str(&folder.amn("scan model.pth --json").stdout).unwrap();
         assert_eq!(document["verdict"], "refers_to_code_not_loaded");

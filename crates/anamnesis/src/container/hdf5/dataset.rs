@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::attribute;
 use super::chunks::{Grid, Index};
 use super::datatype::Type;
 use super::file::{Bytes, File, defined};
 use super::filters::{Filter, Filtered, filters};
 use super::header::Message;
-use super::heap::global;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, Extent, StoredTensor};
 use crate::container::pieces::{Assembled, Cells, Piece};
@@ -23,9 +23,9 @@ const FILL: u16 = 5;
 const EXTERNAL: u16 = 7;
 const LAYOUT: u16 = 8;
 const FILTERS: u16 = 11;
-const ATTRIBUTE: u16 = 12;
 /// Keras' attribute with the type of opaque bytes.
 const KERAS_DTYPE: &str = "dtype";
+const MAX_DTYPE_BYTES: u64 = 1 << 16;
 /// Maximum bytes of a chunk with filters, which is restored as a whole.
 const MAX_CHUNK_BYTES: u64 = 64 << 20;
 const MAX_RANK: u8 = 32;
@@ -69,7 +69,9 @@ impl Dataset {
         }
         let (dtype, is_big_endian) = match Type::parse(&kind.content)? {
             Type::Number { dtype, is_big_endian } => (dtype, is_big_endian),
-            Type::Opaque { bytes: 2 } if keras_dtype(file, messages)?.as_deref() == Some("bfloat16") => {
+            Type::Opaque { bytes: 2 }
+                if attribute::text(file, messages, KERAS_DTYPE, MAX_DTYPE_BYTES)?.as_deref() == Some("bfloat16") =>
+            {
                 (Dtype::BF16, false)
             }
             Type::Opaque { bytes } => return Ok(Err(format!("has opaque elements of {bytes} bytes"))),
@@ -307,38 +309,4 @@ fn sized(rest: &mut Bytes<'_>, element_bytes: u64) -> Result<Vec<u8>> {
         bytes if bytes == element_bytes => Ok(rest.take(bytes as usize)?.to_vec()),
         bytes => Err(AnamnesisError::parse(format!("a fill value has {bytes} bytes, an element {element_bytes}"))),
     }
-}
-
-/// The text of Keras' attribute, if there is one.
-fn keras_dtype(file: &File<'_, '_>, messages: &[Message]) -> Result<Option<String>> {
-    for message in messages.iter().filter(|message| message.kind == ATTRIBUTE) {
-        let mut rest = message.bytes();
-        let (version, _flags) = (rest.u8()?, rest.u8()?);
-        let sizes = [rest.u16()?, rest.u16()?, rest.u16()?].map(usize::from);
-        let padded = |bytes: usize| if version == 1 { bytes.next_multiple_of(8) } else { bytes };
-        if version == 3 {
-            rest.u8()?;
-        }
-        let name = rest.text(padded(sizes[0]))?;
-        let kind = rest.take(padded(sizes[1]))?;
-        rest.take(padded(sizes[2]))?;
-        if name != KERAS_DTYPE {
-            continue;
-        }
-        let mut of_type = Bytes::new(kind);
-        let class = of_type.u8()? & 15;
-        of_type.take(3)?;
-        let bytes = of_type.u32()? as usize;
-        let text = match class {
-            3 => rest.text(bytes)?,
-            9 => {
-                let (length, heap, index) = (rest.u32()? as usize, rest.u64()?, rest.u32()?);
-                let object = global(file, heap, index)?;
-                Bytes::new(object.get(..length).unwrap_or(&object)).text(length.min(object.len()))?
-            }
-            _ => continue,
-        };
-        return Ok(Some(text));
-    }
-    Ok(None)
 }

@@ -52,8 +52,8 @@ impl LocalHeap {
     }
 }
 
-/// The bytes of an object in a global heap collection.
-pub(super) fn global(file: &File<'_, '_>, address: u64, index: u32) -> Result<Vec<u8>> {
+/// The bytes of an object in a global heap collection, at most so many.
+pub(super) fn global(file: &File<'_, '_>, address: u64, index: u32, most: u64) -> Result<Vec<u8>> {
     let head = file.signed(address, b"GCOL", 16)?;
     let bytes = Bytes::new(&head[8..]).u64()?;
     file.offset(address, bytes)?;
@@ -63,7 +63,7 @@ pub(super) fn global(file: &File<'_, '_>, address: u64, index: u32) -> Result<Ve
         let mut rest = Bytes::new(&head);
         let (number, _references, _reserved, size) = (rest.u16()?, rest.u16()?, rest.u32()?, rest.u64()?);
         if u32::from(number) == index {
-            return match size <= MAX_OBJECT_BYTES && at + 16 + size <= bytes {
+            return match size <= most && (at + 16).saturating_add(size) <= bytes {
                 true => file.read(address + at + 16, size),
                 false => Err(AnamnesisError::parse("an object of a global heap is too long")),
             };

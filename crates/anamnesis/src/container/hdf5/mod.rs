@@ -16,6 +16,7 @@
 //! Soft links are skipped. Text, records, committed types, external and virtual data are refused. The format is
 //! specified in the "HDF5 File Format Specification" of the HDF Group.
 
+mod attribute;
 mod chunks;
 mod dataset;
 mod datatype;
@@ -120,6 +121,22 @@ impl Container for Keras {
     fn lay_out(&self, _: &[OutputTensor], _: Option<&Metadata>) -> Result<Layout> {
         Err(AnamnesisError::unsupported("Keras", "Keras archives are read, not written"))
     }
+}
+
+/// The texts of attributes of the root group, at most so many bytes each; those that are missing are left out.
+pub(crate) fn root_texts(
+    source: &dyn Source,
+    names: &[&'static str],
+    most: u64,
+) -> Result<Vec<(&'static str, String)>> {
+    let pages = Pages::new(source);
+    let file = file::File::new(&pages)?;
+    let messages = header::messages(&file, file.root)?;
+    let mut texts = Vec::new();
+    for &name in names {
+        texts.extend(attribute::text(&file, &messages, name, most)?.map(|text| (name, text)));
+    }
+    Ok(texts)
 }
 
 /// The datasets of the file in a range of the source.

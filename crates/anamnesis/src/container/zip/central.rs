@@ -8,7 +8,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
 
-const SIGNATURE: &[u8; 4] = b"PK\x01\x02";
+pub(super) const SIGNATURE: &[u8; 4] = b"PK\x01\x02";
 const FIXED_BYTES: u64 = 46;
 /// Bytes read at a time.
 const READ_BYTES: u64 = 256 << 10;

@@ -4,7 +4,7 @@ use super::{begins_archive, u16_at, u32_at, u64_at};
 use crate::error::{AnamnesisError, Result};
 use crate::io::ReadAt;
 
-const END: &[u8; 4] = b"PK\x05\x06";
+pub(super) const END: &[u8; 4] = b"PK\x05\x06";
 const LOCATOR_64: &[u8; 4] = b"PK\x06\x07";
 const END_64: &[u8; 4] = b"PK\x06\x06";
 

@@ -14,6 +14,7 @@
 //! methods are refused when the entry is read. Names are never used as paths here. The format is specified in
 //! PKWARE's APPNOTE.TXT.
 
+mod behind;
 mod central;
 mod consecutive;
 mod damage;
@@ -29,6 +30,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::ReadAt;
 use crate::limits::Budget;
 
+pub(crate) use behind::behind;
 pub(crate) use consecutive::consecutive;
 pub(crate) use damage::checksum_errors;
 pub(crate) use entry::{Entry, Method};

@@ -5,7 +5,7 @@ mod sarif;
 use std::path::{Path, PathBuf};
 
 use anamnesis::error::printable;
-use anamnesis::{Grade, ParseLimits, ScanReport, ScanVerdict, ScannedPickle};
+use anamnesis::{Grade, ParseLimits, ScanReport, ScanVerdict, ScannedLanguage, ScannedPickle};
 use serde_json::{Value, json};
 
 use super::{counted, open, shown};
@@ -26,7 +26,8 @@ pub(super) fn run(args: &ScanArgs, printer: &Printer) -> Result<(), Failure> {
     let is_one = matches!(&files[..], [file] if !args.path.is_dir() && !file.path.is_dir());
     for file in &files {
         let place = if is_one { &args.path } else { &file.path };
-        let pickles = counted(file.report.pickles.len(), "pickle");
+        let is_pickle = |scanned: &&ScannedPickle| scanned.language == ScannedLanguage::Pickle;
+        let pickles = counted(file.report.pickles.iter().filter(is_pickle).count(), "pickle");
         printer.text(format_args!("{}: {}, {pickles}", shown(place), file.report.kind))?;
         print_report(&file.report, printer)?;
         if file.report.is_safe() {
@@ -103,7 +104,10 @@ fn print_report(report: &ScanReport, printer: &Printer) -> Result<(), Failure> {
 
 /// Prints a pickle and its globals.
 fn print_pickle(pickle: &ScannedPickle, printer: &Printer) -> Result<(), Failure> {
-    let name = if pickle.name.is_empty() { format!("pickle at byte {}", pickle.offset) } else { pickle.name.clone() };
+    let name = match pickle.name.as_str() {
+        "" => format!("{} at byte {}", pickle.language, pickle.offset),
+        name => name.to_owned(),
+    };
     let unloaded = if pickle.loaded { "" } else { " (not loaded)" };
     printer.text(format_args!("  {}{unloaded}", printable(&name, MAX_LINE_CHARS)))?;
     for global in &pickle.globals {
@@ -170,6 +174,11 @@ fn pickle_document(path: &Path, pickle: &ScannedPickle) -> Value {
     });
     json!({
         "file": path.to_string_lossy(),
+        "language": match pickle.language {
+            ScannedLanguage::KerasModel => "keras",
+            ScannedLanguage::TensorFlowGraph => "tensorflow",
+            _ => "pickle",
+        },
         "name": pickle.name,
         "offset": pickle.offset,
         "bytes": pickle.bytes,

@@ -68,7 +68,7 @@ fn results(file: &Scanned) -> Vec<Value> {
 
 fn refers(pickle: &ScannedPickle, global: &ScannedGlobal) -> String {
     let entry = if pickle.name.is_empty() { String::new() } else { format!("{}: ", pickle.name) };
-    let unloaded = if pickle.loaded { "" } else { ", in a pickle that is not loaded" };
+    let unloaded = if pickle.loaded { String::new() } else { format!(", in a {} that is not loaded", pickle.language) };
     format!("{entry}refers to {}.{} ({}{unloaded})", global.module, global.name, global.grade)
 }
 

@@ -81,11 +81,12 @@ pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     ran_out: bool,
+    wanted: Option<u64>,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, ran_out: false }
+        Self { bytes, at: 0, ran_out: false, wanted: None }
     }
 
     pub(crate) fn position(&self) -> usize {
@@ -100,6 +101,11 @@ impl<'a> Reader<'a> {
     /// Whether the last error was an incomplete pickle.
     pub(crate) fn ran_out(&self) -> bool {
         self.ran_out
+    }
+
+    /// The end of the argument that the last instruction lacked or that is larger than allowed.
+    pub(crate) fn wanted_end(&self) -> Option<u64> {
+        self.wanted
     }
 
     /// The next instruction.
@@ -197,6 +203,7 @@ impl<'a> Reader<'a> {
         let taken = self.at.checked_add(count).and_then(|end| self.bytes.get(self.at..end));
         let Some(taken) = taken else {
             self.ran_out = true;
+            self.wanted = Some((self.at as u64).saturating_add(count as u64));
             let (at, end) = (self.at, self.bytes.len());
             return Err(AnamnesisError::parse(format!(
                 "the pickle ends at byte {end}, {count} bytes at {at} are missing"
@@ -229,6 +236,7 @@ impl<'a> Reader<'a> {
 
     fn payload(&mut self, length: u64, start: usize) -> Result<&'a [u8]> {
         if length > MAX_PICKLE_PAYLOAD {
+            self.wanted = Some((self.at as u64).saturating_add(length));
             let message =
                 format!("byte {start} of the pickle announces {length} bytes, {MAX_PICKLE_PAYLOAD} are allowed");
             return Err(AnamnesisError::limit("MAX_PICKLE_PAYLOAD", message));
