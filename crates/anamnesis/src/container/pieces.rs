@@ -358,6 +358,43 @@ mod tests {
         assert_assembles(&[], vec![piece(&[], &[])]);
     }
 
+    /// All matrices of up to 4 × 4 elements, cut at every row and then at every column, differently above and below.
+    #[test]
+    fn every_small_tiling_is_put_together() {
+        for (rows, cols) in (1..=4).flat_map(|rows| (1..=4).map(move |cols| (rows, cols))) {
+            for (cut, above, below) in
+                (1..=rows).flat_map(|a| (1..=cols).flat_map(move |b| (1..=cols).map(move |c| (a, b, c))))
+            {
+                let boxes = [
+                    (0, 0, cut, above),
+                    (0, above, cut, cols - above),
+                    (cut, 0, rows - cut, below),
+                    (cut, below, rows - cut, cols - below),
+                ];
+                let filled = boxes.into_iter().filter(|(_, _, height, width)| height * width > 0);
+                assert_assembles(&[rows, cols], filled.map(|(a, b, c, d)| piece(&[a, b], &[c, d])).collect());
+            }
+        }
+    }
+
+    /// All grids of cells over these matrices.
+    #[test]
+    fn every_small_grid_of_cells_is_put_together() {
+        for (rows, cols) in (1..=4u64).flat_map(|rows| (1..=4u64).map(move |cols| (rows, cols))) {
+            for (height, width) in (1..=5u64).flat_map(|height| (1..=5u64).map(move |width| (height, width))) {
+                let starts = |end: u64, step: u64| (0..end).step_by(step as usize);
+                let cells = starts(rows, height).flat_map(|a| starts(cols, width).map(move |b| (a, b)));
+                let pieces: Vec<_> = cells.map(|(a, b)| piece(&[a, b], &[height, width])).collect();
+                for are_compressed in [false, true] {
+                    let grid = Cells { fill: Vec::new(), are_compressed };
+                    assert_reads(&[rows, cols], pieces.clone(), |pieces| {
+                        Assembled::of_cells(&[rows, cols], 2, pieces, grid.clone()).unwrap()
+                    });
+                }
+            }
+        }
+    }
+
     #[test]
     fn cells_of_a_grid_may_reach_over_the_end() {
         let shape = [4, 3, 5];

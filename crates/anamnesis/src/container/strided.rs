@@ -294,6 +294,31 @@ mod tests {
         }
     }
 
+    /// All views of up to three axes of up to three elements with strides of up to four, in all ranges of bytes.
+    #[test]
+    fn every_small_view_matches_the_definition_in_every_range() {
+        let stored: Vec<u8> = (0..64).collect();
+        for rank in 0..=3u32 {
+            for case in 0..(4 * 5usize).pow(rank) {
+                let axis = |index: u32| case / (4 * 5usize).pow(index) % 20;
+                let shape: Vec<usize> = (0..rank).map(|index| axis(index) % 4).collect();
+                let strides: Vec<u64> = (0..rank).map(|index| (axis(index) / 4) as u64).collect();
+                let (width, swap) = [(1, 1), (2, 1), (2, 2)][case % 3];
+                let wanted = naive(&stored, width, swap, &shape, &strides);
+                let region = Strided::new(0, 64, width, swap, &shape, &strides).unwrap();
+                let mut source = ArrangedSource::new(Box::new(BytesSource(stored.clone())));
+                let start = source.add(Box::new(region)).unwrap();
+                let ends = (0..=wanted.len()).flat_map(|from| (from..=wanted.len()).map(move |to| (from, to)));
+                // Some of the ranges of the larger views; another case begins elsewhere.
+                let step = 1 + wanted.len() / 8;
+                for (from, to) in ends.skip(case % step).step_by(step) {
+                    let found = source.view(start + from as u64..start + to as u64).unwrap();
+                    assert_eq!(&*found, &wanted[from..to], "{shape:?} {strides:?} {width} {from}..{to}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn refuses_views_that_exceed_the_storage_or_overflow() {
         let new = |shape: &[usize], strides: &[u64]| Strided::new(0, 100, 4, 1, shape, strides);

@@ -127,6 +127,29 @@ mod tests {
     use super::super::BytesSource;
     use super::*;
 
+    /// All triples of sources of up to three bytes, and all ranges.
+    #[test]
+    fn every_range_of_small_sources_belongs_to_the_one_that_contains_it() {
+        for sizes in (0..64).map(|case| [case % 4, case / 4 % 4, case / 16]) {
+            let bytes = |from: usize, count: usize| (from..from + count).map(|byte| byte as u8).collect::<Vec<_>>();
+            let mut joined = JoinedSource::new(Box::new(BytesSource(bytes(0, sizes[0]))));
+            let mut starts = vec![0];
+            for &size in &sizes[1..] {
+                let start = joined.len() as usize;
+                starts.push(joined.add(Box::new(BytesSource(bytes(start, size)))).unwrap() as usize);
+            }
+            let total = sizes.iter().sum::<usize>();
+            for (from, to) in (0..=total + 1).flat_map(|from| (from..=total + 1).map(move |to| (from, to))) {
+                let holds = |index: usize| starts[index] <= from && to <= starts[index] + sizes[index];
+                let found = joined.view(from as u64..to as u64);
+                match (0..3).any(holds) {
+                    true => assert_eq!(*found.unwrap(), bytes(from, to - from), "{sizes:?} {from}..{to}"),
+                    false => assert!(found.is_err(), "{sizes:?} {from}..{to}"),
+                }
+            }
+        }
+    }
+
     #[test]
     fn sources_follow_one_another_and_are_not_read_across_their_borders() {
         let mut joined = JoinedSource::new(Box::new(BytesSource(b"abc")));

@@ -80,6 +80,27 @@ mod tests {
     use super::super::BytesSource;
     use super::*;
 
+    /// All slices of six bytes, and all ranges of them.
+    #[test]
+    fn every_range_of_every_slice_is_that_of_the_whole() {
+        let bytes = b"abcdef";
+        let whole = BytesSource(bytes);
+        let whole: &dyn Source = &whole;
+        for (start, size) in (0..=7).flat_map(|start| (0..=7).map(move |size| (start, size))) {
+            let slice = SlicedSource::new(whole, start, size);
+            assert_eq!(slice.is_some(), start + size <= 6);
+            let Some(slice) = slice else { continue };
+            for (from, to) in (0..=7).flat_map(|from| (from..=7).map(move |to| (from, to))) {
+                let wanted = (to <= size).then(|| &bytes[(start + from) as usize..(start + to) as usize]);
+                assert_eq!(slice.view(from..to).ok().as_deref(), wanted, "{start} {size} {from}..{to}");
+                let mut buffer = vec![0; (to - from) as usize];
+                assert_eq!(slice.read_at(from, &mut buffer).is_ok(), wanted.is_some());
+                assert!(wanted.is_none_or(|wanted| wanted == buffer));
+            }
+            assert!(slice.view(u64::MAX..u64::MAX).is_err() && slice.read_at(u64::MAX, &mut [0; 2]).is_err());
+        }
+    }
+
     #[test]
     fn a_slice_has_its_own_offsets_and_ends_where_it_ends() {
         let whole = BytesSource(b"abcdef");

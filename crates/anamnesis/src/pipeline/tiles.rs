@@ -137,6 +137,33 @@ pub(super) fn is_sequential(parts: &[Extent], sources: &[Box<dyn Source>]) -> bo
 mod tests {
     use super::*;
 
+    /// All ranges of up to 12 units, at the start and at the end of all numbers, in all steps.
+    #[test]
+    fn the_steps_of_every_tile_are_its_range_in_order() {
+        for base in [0, u64::MAX - 12] {
+            for (start, end) in (0..=12).flat_map(|start| (start..=12).map(move |end| (base + start, base + end))) {
+                for step in [0, 1, 2, 3, 5, 7, 12, 13, u64::MAX] {
+                    let steps: Vec<_> = Tile { job: 0, range: start..end, step }.steps().collect();
+                    let units: Vec<u64> = steps.iter().cloned().flatten().collect();
+                    assert_eq!(units, (start..end).collect::<Vec<_>>(), "{start}..{end} by {step}");
+                    assert!(steps.iter().all(|part| !part.is_empty() && part.end - part.start <= step.max(1)));
+                    // Only the last step may be short.
+                    let whole = steps.len().saturating_sub(1);
+                    assert!(steps[..whole].iter().all(|part| part.end - part.start == step.max(1)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_least_common_multiple_is_the_first_that_both_divide() {
+        for (a, b) in (1..=40u64).flat_map(|a| (1..=40).map(move |b| (a, b))) {
+            let first = (1..=a * b).find(|multiple| multiple % a == 0 && multiple % b == 0);
+            assert_eq!(least_common_multiple(a, b), first, "{a} {b}");
+        }
+        assert_eq!(least_common_multiple(0, 0), None);
+    }
+
     #[test]
     fn tiles_end_where_steps_and_granules_coincide() {
         assert_eq!(least_common_multiple(70, 64), Some(2240));

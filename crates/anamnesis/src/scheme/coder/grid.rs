@@ -244,6 +244,39 @@ mod tests {
         assert!(Grid::resolve(&[2, 4, 5], &[2, 4, 1], &[Arrangement::Column]).is_err());
     }
 
+    /// All stacks of up to two matrices of up to 5 × 5 values, in all blocks, and all ranges of their elements.
+    #[test]
+    fn the_scales_of_every_range_are_those_of_its_elements() {
+        let sizes = |end: u64| (1..=end).flat_map(move |a| (1..=end).map(move |b| (a, b)));
+        for ((rows, cols), (block_rows, block_cols), matrices) in
+            sizes(5).flat_map(|shape| sizes(4).flat_map(move |block| [(shape, block, 1), (shape, block, 2)]))
+        {
+            let grid = Grid::new(rows, cols, block_rows, block_cols, Arrangement::Block(block_rows, block_cols));
+            // The definition: count the blocks that begin before the element.
+            let (down, across) = ((0..rows).step_by(block_rows as usize), (0..cols).step_by(block_cols as usize));
+            let (in_matrix, in_row) = (down.clone().count() * across.clone().count(), across.clone().count());
+            let scale = |element: u64| {
+                let (row, col) = (element / cols, element % cols);
+                let above = down.clone().filter(|&start| start <= row % rows).count() - 1;
+                let left = across.clone().filter(|&start| start <= col).count() - 1;
+                ((row / rows) as usize * in_matrix + above * in_row + left) as u64
+            };
+            let total = matrices * rows * cols;
+            for start in 0..total {
+                let (mut least, mut most) = (u64::MAX, 0);
+                for last in start..total {
+                    (least, most) = (least.min(scale(last)), most.max(scale(last)));
+                    let span = grid.span(&(start..last + 1));
+                    let case = (rows, cols, block_rows, block_cols, start, last);
+                    assert!(span.contains(&least) && span.contains(&most), "{case:?}: {span:?}");
+                    assert!(span.end <= matrices * in_matrix as u64, "{case:?}: {span:?}");
+                    // Elements of one row need no other scales.
+                    assert!(start / cols != last / cols || span == (least..most + 1), "{case:?}: {span:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn rows_find_their_scales_across_a_stack_with_ragged_blocks() {
         let grid = Grid::new(5, 8, 2, 8, Arrangement::Block(2, 8));
