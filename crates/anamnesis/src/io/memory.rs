@@ -5,6 +5,7 @@ use bytemuck::allocation::try_zeroed_slice_box;
 
 /// Allocations of at least this size ask the system for huge pages: with pages of 4 KiB, the page faults of a large output
 /// take longer than filling it.
+#[cfg(all(target_os = "linux", feature = "convert"))]
 const LARGE_BYTES: usize = 4 << 20;
 
 /// Zeroed bytes.

@@ -10,11 +10,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::at_offset::write_all_at;
 use super::existing::Existing;
 use super::place::{self, is_mounted};
 use super::store::{StoreWrite, mounted};
 use super::temporary::{TemporaryFile, directory_of};
-use super::write_at::write_all_at;
 use crate::error::{AnamnesisError, Result};
 
 /// An output file before its commit.

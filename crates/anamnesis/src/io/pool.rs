@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::Source;
+use super::at_offset::read_exact_at;
 use super::source::past_end;
 use crate::error::{AnamnesisError, Result, quoted};
 
@@ -171,25 +172,6 @@ fn changed(path: &Path) -> AnamnesisError {
 pub(super) fn shortened(path: &Path, len: u64) -> AnamnesisError {
     let path = quoted(&path.to_string_lossy());
     AnamnesisError::parse(format!("{path} had {len} bytes and was shortened: it changed while it was being read"))
-}
-
-#[cfg(unix)]
-pub(crate) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
-}
-
-#[cfg(windows)]
-pub(crate) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> std::io::Result<()> {
-    while !buffer.is_empty() {
-        match std::os::windows::fs::FileExt::seek_read(file, buffer, offset)? {
-            0 => return Err(ErrorKind::UnexpectedEof.into()),
-            count => {
-                buffer = &mut buffer[count..];
-                offset += count as u64;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

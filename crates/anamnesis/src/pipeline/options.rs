@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::cores::Cores;
+use super::workers::HAS_THREADS;
 use crate::cancel::CancelToken;
 use crate::cpu::CpuLevel;
 use crate::io::Existing;
@@ -20,7 +21,8 @@ const WORKER_BYTES: u64 = 6 << 20;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct RememberOptions {
-    /// Worker threads; `None` means the default of [`Cores`].
+    /// Worker threads; `None` means the default of [`Cores`]. 0 starts no thread at all: the calling thread does all
+    /// the work, as on platforms without threads.
     pub threads: Option<usize>,
     /// The CPU level; `None` means the best available.
     pub cpu: Option<CpuLevel>,
@@ -74,16 +76,19 @@ impl RememberOptions {
         self
     }
 
-    /// The number of worker threads of a conversion.
+    /// The number of worker threads of a conversion; 0 on platforms without threads.
     #[must_use]
     pub fn threads_used(&self) -> usize {
+        if !HAS_THREADS {
+            return 0;
+        }
         self.threads.unwrap_or_else(|| Cores::found().threads())
     }
 
     /// The approximate memory of a conversion, whatever the size of the model.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        WORKER_BYTES.saturating_mul(self.threads_used() as u64)
+        WORKER_BYTES.saturating_mul(self.threads_used().max(1) as u64)
     }
 
     /// The CPU instructions to use.

@@ -1,7 +1,6 @@
 //! Progress events of workers, collected on the calling thread.
 
 use std::ops::Range;
-use std::sync::mpsc;
 
 use super::measure::{Distance, DistanceSum};
 use super::options::OnTensor;
@@ -57,24 +56,44 @@ pub(super) struct Complete {
     pub checksums: Vec<u32>,
 }
 
-/// Processes events until all workers are done. Files to flush are sent to `written`, completed ones to `filled`.
-/// Returns the quantisation error of every job, in plan order.
-pub(super) fn collect(
-    plans: &[&Plan],
-    receiver: &mpsc::Receiver<WorkerEvent>,
-    watch: &mut dyn FnMut(&Progress),
-    on_tensor: Option<&OnTensor>,
-    written: &mpsc::SyncSender<usize>,
-    filled: &mpsc::Sender<Complete>,
-) -> Vec<Vec<Distance>> {
-    let mut states: Vec<_> = plans.iter().map(|plan| OutputProgress::of(plan)).collect();
-    let mut progress = Progress {
-        total_bytes: states.iter().map(|state| state.left).sum(),
-        total_tensors: plans.iter().map(|plan| plan.tensors().count()).sum(),
-        ..Progress::default()
-    };
-    watch(&progress);
-    for WorkerEvent { output, kind } in receiver {
+/// Work that an event gives to others.
+pub(super) enum FollowUp {
+    /// Many bytes of this file were written since its last flush.
+    Flush(usize),
+    /// All tensors of a file are written.
+    Finish(Complete),
+}
+
+/// The state of a run, updated by the events of its workers.
+pub(super) struct Collector<'c> {
+    plans: Vec<&'c Plan>,
+    states: Vec<OutputProgress>,
+    progress: Progress,
+    watch: &'c mut dyn FnMut(&Progress),
+    on_tensor: Option<&'c OnTensor>,
+}
+
+impl<'c> Collector<'c> {
+    /// The state before the first event, which `watch` sees.
+    pub(super) fn new(
+        plans: Vec<&'c Plan>,
+        watch: &'c mut dyn FnMut(&Progress),
+        on_tensor: Option<&'c OnTensor>,
+    ) -> Self {
+        let states: Vec<_> = plans.iter().map(|plan| OutputProgress::of(plan)).collect();
+        let progress = Progress {
+            total_bytes: states.iter().map(|state| state.left).sum(),
+            total_tensors: plans.iter().map(|plan| plan.tensors().count()).sum(),
+            ..Progress::default()
+        };
+        watch(&progress);
+        Self { plans, states, progress, watch, on_tensor }
+    }
+
+    /// Processes an event. `follow_up` returns whether the work was accepted: a busy flusher catches up later.
+    pub(super) fn take(&mut self, event: WorkerEvent, follow_up: &mut dyn FnMut(FollowUp) -> bool) {
+        let WorkerEvent { output, kind } = event;
+        let Self { plans, states, progress, watch, on_tensor } = self;
         let (plan, state) = (plans[output], &mut states[output]);
         let mut finish = |job: usize| {
             progress.tensors += plan.jobs[job].outputs.len();
@@ -86,10 +105,7 @@ pub(super) fn collect(
         match kind {
             // Empty tensors have no tiles.
             EventKind::Begun => (0..plan.jobs.len()).filter(|&job| state.jobs[job] == 0).for_each(finish),
-            EventKind::Measured { job, tile, distance } => {
-                state.measured[job].add(tile, distance);
-                continue;
-            }
+            EventKind::Measured { job, tile, distance } => return state.measured[job].add(tile, distance),
             EventKind::Piece { job, tensor, piece } => {
                 let bytes = piece.bytes;
                 state.checksums.add(plan.jobs[job].outputs[tensor].index, piece);
@@ -100,21 +116,23 @@ pub(super) fn collect(
                     finish(job);
                 }
                 progress.bytes += bytes;
-                // A busy flusher catches up later; the error of a failed one is collected at the end.
-                if state.unflushed >= FLUSH_BYTES && written.try_send(output).is_ok() {
+                if state.unflushed >= FLUSH_BYTES && follow_up(FollowUp::Flush(output)) {
                     state.unflushed = 0;
                 }
             }
         }
         if state.left == 0 {
             let checksums = std::mem::take(&mut state.checksums).finish();
-            // The error of a failed receiver is collected at the end.
-            let _ = filled.send(Complete { output, checksums });
+            follow_up(FollowUp::Finish(Complete { output, checksums }));
         }
-        watch(&progress);
+        watch(progress);
     }
-    let total = |state: OutputProgress| state.measured.into_iter().map(DistanceSum::total).collect();
-    states.into_iter().map(total).collect()
+
+    /// The quantisation error of every job, in plan order.
+    pub(super) fn distances(self) -> Vec<Vec<Distance>> {
+        let total = |state: OutputProgress| state.measured.into_iter().map(DistanceSum::total).collect();
+        self.states.into_iter().map(total).collect()
+    }
 }
 
 /// The state of one output file.

@@ -9,7 +9,7 @@ use super::encode::Encoding;
 use super::measure::Distance;
 use super::options::RememberOptions;
 use super::plan::{Job, Plan, Work};
-use super::report::{Complete, EventKind, Piece, Progress, WorkerEvent, collect};
+use super::report::{Collector, Complete, EventKind, FollowUp, Piece, Progress, WorkerEvent};
 use super::scheduler::{Assignment, Output, Scheduler};
 use super::sink::TileSink;
 use super::tiles::Tile;
@@ -45,36 +45,94 @@ pub(crate) fn run_all(
     announce(outputs.iter().flat_map(|output| output.plan.jobs.iter().flat_map(|job| job.work.parts())), sources);
     let scheduler = &Scheduler::new(outputs, sources, threads);
     let (sender, receiver) = mpsc::channel();
+    let worker = move || Worker {
+        outputs,
+        sources,
+        scheduler,
+        cancel,
+        sender: sender.clone(),
+        buffers: Buffers::new(cpu),
+        encoding: Encoding::new(cpu),
+        last: None,
+    };
+    let plans = outputs.iter().map(|output| output.plan).collect();
+    let collector = Collector::new(plans, watch, options.on_tensor.as_ref());
+    match threads {
+        0 => run_here(worker(), &receiver, collector),
+        _ => run_on_threads(threads, worker, &receiver, collector, outputs, scheduler),
+    }
+}
+
+/// Runs one worker on the calling thread, and all other work between its tiles.
+fn run_here(
+    mut worker: Worker<'_, '_>,
+    receiver: &mpsc::Receiver<WorkerEvent>,
+    mut collector: Collector<'_>,
+) -> Result<Vec<Vec<Distance>>> {
+    let (outputs, scheduler) = (worker.outputs, worker.scheduler);
+    loop {
+        let has_more = worker.step()?;
+        let mut failure = None;
+        for event in receiver.try_iter() {
+            collector.take(event, &mut |follow_up| {
+                let done = match follow_up {
+                    FollowUp::Flush(output) => flush(scheduler, output),
+                    FollowUp::Finish(complete) => finish(outputs, scheduler, complete),
+                };
+                failure = failure.take().or(done.err());
+                true
+            });
+        }
+        match failure {
+            Some(error) => return Err(error),
+            None if has_more => {}
+            None => return Ok(collector.distances()),
+        }
+    }
+}
+
+/// Runs workers on threads, one more to flush files and one to complete them.
+fn run_on_threads<'r, 'a>(
+    threads: usize,
+    worker: impl Fn() -> Worker<'r, 'a>,
+    receiver: &mpsc::Receiver<WorkerEvent>,
+    mut collector: Collector<'_>,
+    outputs: &'r [Output<'a>],
+    scheduler: &'r Scheduler<'r, 'a>,
+) -> Result<Vec<Vec<Distance>>> {
     std::thread::scope(|scope| {
         let start = |_| {
-            let mut worker = Worker {
-                outputs,
-                sources,
-                scheduler,
-                cancel,
-                sender: sender.clone(),
-                buffers: Buffers::new(cpu),
-                encoding: Encoding::new(cpu),
-            };
+            let mut worker = worker();
             spawn(scope, move || {
                 let _stop = StopOnPanic(scheduler);
                 worker.work().inspect_err(|_| scheduler.stop())
             })
         };
-        let workers = (0..threads.max(1)).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| scheduler.stop());
-        drop(sender);
+        let workers = (0..threads).map(start).collect::<Result<Vec<_>>>().inspect_err(|_| scheduler.stop());
+        // With it goes the last sender but those of the workers.
+        drop(worker);
         let (written, flushes) = mpsc::sync_channel::<usize>(1);
-        let flush = move |output| scheduler.sink(output).map_or(Ok(()), |sink| sink.flush());
+        let flush = move |output| flush(scheduler, output);
         let flusher = spawn(scope, move || flushes.iter().try_for_each(flush).inspect_err(|_| scheduler.stop()));
         let (filled, finishes) = mpsc::channel();
         let finish = move |complete: Complete| finish(outputs, scheduler, complete);
         let finisher = spawn(scope, move || finishes.iter().try_for_each(finish).inspect_err(|_| scheduler.stop()));
-        let plans: Vec<_> = outputs.iter().map(|output| output.plan).collect();
-        let distances = collect(&plans, &receiver, watch, options.on_tensor.as_ref(), &written, &filled);
+        for event in receiver {
+            // The error of a failed receiver is collected at the end.
+            collector.take(event, &mut |follow_up| match follow_up {
+                FollowUp::Flush(output) => written.try_send(output).is_ok(),
+                FollowUp::Finish(complete) => filled.send(complete).is_ok(),
+            });
+        }
         drop((written, filled));
         let results = workers?.into_iter().chain([flusher?, finisher?]).map(join).collect();
-        first_failure(results).map(|()| distances)
+        first_failure(results).map(|()| collector.distances())
     })
+}
+
+/// Flushes a file that is being written.
+fn flush(scheduler: &Scheduler<'_, '_>, output: usize) -> Result<()> {
+    scheduler.sink(output).map_or(Ok(()), |sink| sink.flush())
 }
 
 /// Completes a file: writes deferred headers and commits it.
@@ -121,20 +179,27 @@ struct Worker<'r, 'a> {
     sender: mpsc::Sender<WorkerEvent>,
     buffers: Buffers,
     encoding: Encoding,
+    /// The file of the last tile.
+    last: Option<usize>,
 }
 
 impl Worker<'_, '_> {
     fn work(&mut self) -> Result<()> {
-        let mut last = None;
-        loop {
-            // The receiver outlives the workers.
-            let began = |output| drop(self.sender.send(WorkerEvent { output, kind: EventKind::Begun }));
-            let Some(Assignment { output, sink, tile }) = self.scheduler.next(last, &began)? else { return Ok(()) };
-            let outputs = self.outputs;
-            let job = &outputs[output].plan.jobs[tile.job];
-            self.fill(output, job, &tile, &*sink).map_err(|error| error.in_tensor(job.name()))?;
-            last = Some(output);
-        }
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// Fills the next tile; `false` if none is left.
+    fn step(&mut self) -> Result<bool> {
+        // The receiver outlives the workers.
+        let began = |output| drop(self.sender.send(WorkerEvent { output, kind: EventKind::Begun }));
+        let Some(assignment) = self.scheduler.next(self.last, &began)? else { return Ok(false) };
+        let Assignment { output, sink, tile } = assignment;
+        let outputs = self.outputs;
+        let job = &outputs[output].plan.jobs[tile.job];
+        self.fill(output, job, &tile, &*sink).map_err(|error| error.in_tensor(job.name()))?;
+        self.last = Some(output);
+        Ok(true)
     }
 
     fn fill(&mut self, file: usize, job: &Job, tile: &Tile, sink: &dyn TileSink) -> Result<()> {

@@ -13,7 +13,7 @@ use super::plan::{Job, Plan, Work};
 use super::sink::TileSink;
 use crate::cancel::CancelToken;
 use crate::error::{AnamnesisError, Result};
-use crate::io::write_all_at;
+use crate::io::{scratch_file, write_all_at};
 use crate::scheme::TileEncoder;
 
 /// How often a waiting worker polls for cancellation.
@@ -171,7 +171,7 @@ pub(crate) struct SpoolSink(std::fs::File);
 
 impl SpoolSink {
     pub(crate) fn new(bytes: u64) -> Result<Self> {
-        let file = tempfile::tempfile()?;
+        let file = scratch_file()?;
         file.set_len(bytes)?;
         Ok(Self(file))
     }

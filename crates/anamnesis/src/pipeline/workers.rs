@@ -4,6 +4,10 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use crate::error::{AnamnesisError, Result};
 
+/// Whether the platform has threads. WebAssembly has none, or none that the standard library starts: runs take place
+/// on the calling thread.
+pub(super) const HAS_THREADS: bool = !cfg!(target_family = "wasm");
+
 /// Starts a scoped thread.
 pub(super) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,

@@ -1,10 +1,12 @@
-//! Storage for inflated entries that need random access: limited memory, then one unnamed temporary file.
+//! Storage for inflated entries that need random access: limited memory, then one unnamed temporary file. On a platform
+//! without temporary files, memory has to do.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{AnamnesisError, Result};
-use crate::io::{read_exact_at, write_all_at};
+use crate::io::{HAS_SCRATCH_FILES, read_exact_at, scratch_file, try_zeroed, write_all_at};
 
 /// Memory for all inflated entries of one archive, in bytes.
 const MEMORY_BYTES: u64 = 16 << 20;
@@ -30,10 +32,14 @@ impl Spill {
             state.memory_left = left;
             return Ok(SpillSlot::Memory(vec![0; bytes as usize]));
         }
+        if !HAS_SCRATCH_FILES {
+            let memory = usize::try_from(bytes).ok().and_then(try_zeroed);
+            return memory.map(SpillSlot::Memory).ok_or_else(|| spill_failed(ErrorKind::OutOfMemory.into()));
+        }
         let file = match &state.file {
             Some(file) => Arc::clone(file),
             None => {
-                let file = tempfile::tempfile().map_err(spill_failed)?;
+                let file = scratch_file().map_err(spill_failed)?;
                 Arc::clone(state.file.insert(Arc::new(file)))
             }
         };
@@ -74,7 +80,7 @@ impl SpillSlot {
 }
 
 fn spill_failed(error: std::io::Error) -> AnamnesisError {
-    let directory = std::env::temp_dir();
+    let directory = if HAS_SCRATCH_FILES { std::env::temp_dir() } else { "memory".into() };
     let text = format!("{}: no room to unpack an array for reading it out of order: {error}", directory.display());
     AnamnesisError::Io(std::io::Error::new(error.kind(), text))
 }
