@@ -11,6 +11,7 @@ mod features;
 mod frameworks;
 mod fuzz;
 mod ggml_types;
+mod load;
 mod publish;
 mod python;
 mod remote;
@@ -28,6 +29,7 @@ usage: cargo xtask TASK
   features     compile the library with each of its features alone
   fuzz         run all fuzz targets (--minutes N; names select some), which needs a nightly compiler
   frameworks   build and test the crates for candle and burn
+  load         10,000 good and damaged files through one process and through many (--files N)
   publish      check packages, documentation, the public interface and licences (AMN_UPDATE=1 records the interface)
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
   python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Some("frameworks") => frameworks::run(),
         Some("fuzz") => fuzz::run(),
         Some("ggml-types") => ggml_types::run(),
+        Some("load") => load::run(),
         Some("publish") => publish::run(),
         Some("python") => python::run(python::Build::Published),
         Some("remote") => remote::run(),

@@ -258,3 +258,36 @@ fn reading_in_small_pieces_changes_nothing() {
     assert!(dripped == whole);
     assert_eq!(Contents::of(&dripped).tensors.len(), 5);
 }
+
+#[test]
+fn sixty_four_threads_decode_one_checkpoint_like_one() {
+    for name in ["gguf/q4_k.gguf", "gguf/iq2_xs.gguf", "flax/sharded", "hdf5/archive.keras", "npz/shapes_deflated.npz"]
+    {
+        decode_by_many(&support::fixture(name));
+    }
+    for name in ["awq/gemm_g64", "bnb/fp4_nested_b64_bfloat16", "fp8/ct_block", "compressed_tensors/int8_group_asym"] {
+        let model = std::fs::read(support::fixture(&format!("{name}.safetensors"))).unwrap();
+        let config = std::fs::read(support::fixture(&format!("{name}.config.json"))).unwrap();
+        let folder = Folder::staged(&model, Some(&serde_json::from_slice(&config).unwrap()));
+        decode_by_many(folder.path("").as_path());
+    }
+}
+
+/// Decodes a checkpoint in 64 threads at once, each all of it, and compares the bits with those of one thread.
+fn decode_by_many(path: &std::path::Path) {
+    const THREADS: usize = 64;
+    let checkpoint = Checkpoint::open(path, &ParseLimits::default()).unwrap();
+    let decode = || -> Vec<_> {
+        let tensors = checkpoint.decoded(TargetDtype::F32).map(Result::unwrap);
+        tensors.map(|tensor| (tensor.name, tensor.shape, tensor.data)).collect()
+    };
+    let alone = decode();
+    assert!(!alone.is_empty(), "{path:?}");
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(decode)).collect();
+        for thread in threads {
+            // Not `assert_eq`, which would print all values.
+            assert!(thread.join().unwrap() == alone, "{path:?}");
+        }
+    });
+}

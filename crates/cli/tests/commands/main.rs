@@ -30,6 +30,7 @@ mod kill_rounds;
 mod killing;
 mod levels;
 mod listing;
+mod load;
 mod looking;
 mod many;
 mod mixing;
