@@ -67,15 +67,21 @@ impl Memory {
 // page, handed out once until it is freed.
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.size() >= LARGE_BYTES { self.large(layout.size()).0 } else { unsafe { System.alloc(layout) } }
+        if layout.size() >= LARGE_BYTES {
+            return self.large(layout.size()).0;
+        }
+        // SAFETY: the layout is the caller's.
+        unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.size() < LARGE_BYTES {
+            // SAFETY: the layout is the caller's.
             return unsafe { System.alloc_zeroed(layout) };
         }
         let (address, is_zero) = self.large(layout.size());
         if !is_zero && !address.is_null() {
+            // SAFETY: the mapping has at least this size, and nothing else uses it.
             unsafe { ptr::write_bytes(address, 0, layout.size()) };
         }
         address
@@ -85,6 +91,7 @@ unsafe impl GlobalAlloc for Memory {
         if layout.size() >= LARGE_BYTES {
             self.free(address, layout.size());
         } else {
+            // SAFETY: a small allocation came from the system's allocator with this layout.
             unsafe { System.dealloc(address, layout) }
         }
     }

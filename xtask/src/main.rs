@@ -15,6 +15,9 @@ mod load;
 mod publish;
 mod python;
 mod remote;
+mod reproducible;
+mod sbom;
+mod unsafe_blocks;
 
 use std::process::{Command, ExitCode};
 
@@ -34,6 +37,9 @@ usage: cargo xtask TASK
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
   python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)
   remote       test remote models with nginx, huggingface_hub, moto and Azurite
+  reproducible build amn twice in different folders and compare the bytes (--profile NAME)
+  sbom         write the bill of materials of amn (CycloneDX) to target/amn.cdx.json
+  unsafe       write the table of all unsafe blocks and their reasons, docs/unsafe.md
   ggml-types   compare the GGUF tensor types with those of the gguf package (PYTHON=... has it installed)";
 
 fn main() -> ExitCode {
@@ -52,6 +58,9 @@ fn main() -> ExitCode {
         Some("publish") => publish::run(),
         Some("python") => python::run(python::Build::Published),
         Some("remote") => remote::run(),
+        Some("reproducible") => reproducible::run(),
+        Some("sbom") => sbom::run(),
+        Some("unsafe") => unsafe_blocks::run(),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
