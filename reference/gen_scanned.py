@@ -17,6 +17,8 @@ import struct
 import sys
 import zipfile
 
+import h5py
+
 FIXTURES = pathlib.Path(__file__).parent.parent / "crates/anamnesis/tests/fixtures"
 FIXTURE = pathlib.Path(os.environ.get("FIXTURES", FIXTURES)) / "scanned/malicious.txt"
 COMMAND = "echo harmless"
@@ -73,6 +75,15 @@ CALLS = {
     "picklescan/GHSA-4675-36f9-wf6r": "ctypes CDLL",
     "picklescan/GHSA-vqmv-47xg-9wpr": "pty spawn",
     "picklescan/GHSA-r8g5-cgf2-4m4m": "numpy.f2py.crackfortran getlincoef",
+    "picklescan/GHSA-7wx9-6375-f5wh": "profile run",
+    "picklescan/GHSA-jgw4-cr84-mqxg": "asyncio.unix_events _UnixSubprocessTransport._start",
+    "picklescan/GHSA-vvpj-8cmc-gx39": "pkgutil resolve_name",
+    "picklescan/GHSA-g38g-8gr9-h9xp-uuid": "uuid _get_command_stdout",
+    "picklescan/GHSA-g38g-8gr9-h9xp-osx-support": "_osx_support _read_output",
+    "picklescan/GHSA-g38g-8gr9-h9xp-aix-support": "_aix_support _read_cmd_output",
+    "picklescan/GHSA-g38g-8gr9-h9xp-imaplib": "imaplib IMAP4_stream",
+    "picklescan/GHSA-g38g-8gr9-h9xp-pyrepl-pager": "_pyrepl.pager pipe_pager",
+    "picklescan/GHSA-g38g-8gr9-h9xp-test": "test.support.script_helper assert_python_ok",
     "picklescan/io_FileIO": "_io FileIO",
     "picklescan/urllib_request_urlopen": "urllib.request urlopen",
     "picklescan/types_CodeType": "types CodeType",
@@ -170,9 +181,10 @@ def structures() -> dict:
     files["picklescan/malicious11.pkl"] = memo_attack()
     files["picklescan/malicious-invalid-bytes.pkl"] = memo_attack(b"\n\n\t\t")
     imported = name("builtins", "__import__", 4) + text("os") + pickle.TUPLE1 + pickle.REDUCE
-    getter = name("operator", "attrgetter", 4) + text("system") + pickle.TUPLE1 + pickle.REDUCE
     called = pickle.TUPLE1 + pickle.REDUCE + text(COMMAND) + pickle.TUPLE1 + pickle.REDUCE + pickle.STOP
-    files["picklescan/malicious12.pkl"] = pickle.PROTO + b"\x04" + getter + imported + called
+    for file, module in (("malicious12", "operator"), ("GHSA-46h3-79wf-xr6c", "_operator")):
+        getter = name(module, "attrgetter", 4) + text("system") + pickle.TUPLE1 + pickle.REDUCE
+        files[f"picklescan/{file}.pkl"] = pickle.PROTO + b"\x04" + getter + imported + called
     files["picklescan/malicious23.pkl"] = (
         b"S'os'\nS'system'\n" + pickle.STACK_GLOBAL + b"S'ls'\n" + pickle.TUPLE1 + pickle.REDUCE + pickle.STOP
     )
@@ -180,6 +192,10 @@ def structures() -> dict:
     caller = name("operator", "methodcaller", 4) + text("system") + text(COMMAND) + pickle.TUPLE2 + pickle.REDUCE
     files["picklescan/GHSA-84r2-jw7c-4r5q.pkl"] = (
         pickle.PROTO + b"\x04" + caller + located + pickle.TUPLE1 + pickle.REDUCE + pickle.STOP
+    )
+    caller = name("_operator", "methodcaller", 4) + text("system") + text(COMMAND) + pickle.TUPLE2 + pickle.REDUCE
+    files["picklescan/GHSA-955r-x9j8-7rhh.pkl"] = (
+        pickle.PROTO + b"\x04" + caller + imported + pickle.TUPLE1 + pickle.REDUCE + pickle.STOP
     )
     missing = text("os") + pickle.MEMOIZE + pickle.BINGET + b"\x03" + pickle.BINGET + b"\x00" + pickle.STACK_GLOBAL
     files["picklescan/keyerror-exploit.pkl"] = broken_behind(missing + pickle.BININT1 + b"\x42" + pickle.STOP)
@@ -222,9 +238,7 @@ def structures() -> dict:
     files["modelscan/saved_model_unsafe/saved_model.pb"] = saved_model(["Const", "ReadFile", "WriteFile"])
     files["modelscan/saved_model_function/saved_model.pb"] = saved_model(["Const"], ["MatMul", "WriteFile"])
     files["modelscan/saved_model_lambda/keras_metadata.pb"] = field(1, field(5, keras_config("Lambda")))
-    hdf5 = hdf5_model(keras_config("Lambda").decode())
-    if hdf5 is not None:
-        files["modelscan/unsafe.h5"] = hdf5
+    files["modelscan/unsafe.h5"] = hdf5_model(keras_config("Lambda").decode())
     files.update(polyglots(system))
     return files
 
@@ -236,14 +250,10 @@ def keras_config(layer: str, module: str = "keras.layers", config: object = None
     return json.dumps(document).encode()
 
 
-def hdf5_model(config: str):
-    """A file of h5py with the description of a model, or `None` without h5py."""
-    try:
-        import h5py
-    except ImportError:
-        return None
+def hdf5_model(config: str) -> bytes:
+    """A file of h5py with the description of a model."""
     buffer = io.BytesIO()
-    with h5py.File(buffer, "w", track_order=False) as opened:
+    with h5py.File(buffer, "w") as opened:
         opened.attrs["model_config"] = config
     return buffer.getvalue()
 
