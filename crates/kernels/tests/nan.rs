@@ -241,6 +241,32 @@ fn codes_of_nan_do_not_depend_on_the_level() {
     }
 }
 
+/// Rounding to BF16 once carried a NaN of all ones into the sign, and its code was that of zero.
+#[test]
+fn a_nan_of_all_ones_has_the_code_of_nan() {
+    for ratio in
+        [Step::F32, Step::Bf16, Step::F16].into_iter().flat_map(|s| [Ratio::Quotient(s), Ratio::QuotientPlus(s)])
+    {
+        let goal = Goal::Integer { ratio, low: -8, high: 7, plus: 8 };
+        for level in Level::available() {
+            let codes = |value: f32, scale: f32, offset: f32| {
+                let mut codes = [0xA5; 40];
+                assert_eq!(group_codes(level, goal, &[value; 40], 64, &[scale], &[offset], &mut codes), 40);
+                codes
+            };
+            let expected = codes(f32::NAN, 1.0, 0.0);
+            for ones in [0x7FFF_FFFF, 0xFFFF_FFFF, 0x7FFF_8000, 0xFFBF_FFFF].map(f32::from_bits) {
+                assert_eq!(codes(ones, 1.0, 0.0), expected, "{ratio:?} at {level}");
+                assert_eq!(codes(1.0, ones, 0.0), expected, "{ratio:?} at {level}");
+                if matches!(ratio, Ratio::QuotientPlus(_)) {
+                    assert_eq!(codes(1.0, 1.0, ones), expected, "{ratio:?} at {level}");
+                    assert_eq!(codes(f32::from_bits(0xFFAA_D4C5), ones, ones), expected, "{ratio:?} at {level}");
+                }
+            }
+        }
+    }
+}
+
 /// The first operand's NaN is the code's: the sign of a value that is NaN is kept, whatever its scale.
 #[test]
 fn of_two_nans_the_value_decides_the_sign_of_a_code() {

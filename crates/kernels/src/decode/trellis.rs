@@ -16,6 +16,8 @@ const TILE_VALUES: usize = TILE_SIDE * TILE_SIDE;
 const STATES: usize = 1 << 16;
 /// The most words of a tile: those of eight bits per weight.
 const MOST_WORDS: usize = 64;
+/// The fewest half bits of a weight: with one, the first position would add no bit.
+const FEWEST_HALF_BITS: usize = 2;
 
 /// The value of each state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +65,8 @@ impl TrellisCodebook {
 
 /// Decodes a tile of `half_bits / 2` bits per weight into 16 rows of 16 values, which start every `stride` values.
 ///
-/// Returns how many values were written: 256, or none if the tile has another size or the output is too short.
+/// Returns how many values were written: 256, or none if the tile has another size, a weight has less than one bit or more
+/// than eight, or the output is too short.
 #[must_use = "output past the returned count keeps its old contents"]
 pub fn decode_trellis(
     codebook: TrellisCodebook,
@@ -75,7 +78,8 @@ pub fn decode_trellis(
     let (stored, rest) = tile.as_chunks::<4>();
     let end = (TILE_SIDE - 1).checked_mul(stride).and_then(|start| start.checked_add(TILE_SIDE));
     let fits = stride >= TILE_SIDE && end.is_some_and(|end| out.len() >= end);
-    if !fits || !rest.is_empty() || stored.len() != 4 * half_bits || !(1..=MOST_WORDS).contains(&stored.len()) {
+    let is_tile = (FEWEST_HALF_BITS..=MOST_WORDS / 4).contains(&half_bits) && stored.len() == 4 * half_bits;
+    if !fits || !rest.is_empty() || !is_tile {
         return 0;
     }
     let mut words = [0; MOST_WORDS];
@@ -101,6 +105,14 @@ pub fn decode_trellis(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tiles_of_less_than_one_bit_or_of_more_than_eight_are_not_decoded() {
+        for half_bits in [0, 1, 17, usize::MAX, usize::MAX / 2 + 1] {
+            let tile = vec![0x5A; 16 * half_bits.min(32)];
+            assert_eq!(decode_trellis(TrellisCodebook::Mcg, half_bits, &tile, &mut [0.0; 256], 16), 0, "{half_bits}");
+        }
+    }
 
     #[test]
     fn a_state_is_the_sixteen_bits_before_the_end_of_its_position_around_the_ring() {

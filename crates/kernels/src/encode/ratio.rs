@@ -7,6 +7,9 @@ use crate::base::GROUP;
 use crate::base::float::{bf16, times};
 use crate::base::simd::Simd;
 
+/// The bit that makes a NaN quiet.
+const QUIET: u32 = 0x0040_0000;
+
 /// One or two arithmetic operations.
 pub(super) trait Operation: Copy + Send + Sync + 'static {
     /// Whether there is a second operation.
@@ -140,7 +143,9 @@ impl RoundTo for Unrounded {}
 impl RoundTo for InBf16 {
     #[inline(always)]
     fn round_one(value: f32) -> f32 {
-        bf16::round_number(value)
+        // Rounding would carry an all-ones NaN into the sign and make it zero.
+        let (number, quiet) = (bf16::round_number(value), f32::from_bits(value.to_bits() | QUIET));
+        if value.is_nan() { quiet } else { number }
     }
 }
 
