@@ -2,7 +2,8 @@
 //!
 //! The targets are built without cargo-fuzz by a nightly compiler, with coverage and without a sanitizer. They run one after
 //! another, each for its share of the time, on a corpus that begins with the seeds of `crates/promises` and is kept in
-//! `fuzz/corpus`. A crash, an input of more than one second or more memory than [`MEMORY_MB`] fails the run.
+//! `fuzz/corpus`. A crash, an input of more than one second or more memory than [`MEMORY_MB`] fails the run. The table at
+//! the end is of all logs in `fuzz/logs`; no minutes print it and run nothing.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -31,14 +32,6 @@ struct Target {
     dictionary: Option<String>,
 }
 
-/// The figures of a run, from libFuzzer's final statistics.
-#[derive(Default)]
-struct Figures {
-    executions: u64,
-    peak_mb: u64,
-    slowest_seconds: u64,
-}
-
 pub(crate) fn run() -> Result<(), String> {
     let mut arguments = std::env::args().skip(2);
     let (mut minutes, mut chosen) = (10.0, Vec::new());
@@ -53,25 +46,46 @@ pub(crate) fn run() -> Result<(), String> {
     if targets.is_empty() {
         return Err(format!("no target is named {}", chosen.join(" ")));
     }
-    cargo(&["run", "--quiet", "-p", "anamnesis-promises", "--example", "seeds", "--", "fuzz/corpus"])?;
-    build(&targets)?;
-    let seconds = (minutes * 60.0 / targets.len() as f64).max(1.0) as u64;
-    let (mut total, mut failed) = (0, Vec::new());
-    println!("| target | executions | peak memory | slowest input |\n|---|---|---|---|");
+    let seconds = (minutes * 60.0 / targets.len() as f64) as u64;
+    if seconds > 0 {
+        cargo(&["run", "--quiet", "-p", "anamnesis-promises", "--example", "seeds", "--", "fuzz/corpus"])?;
+        build(&targets)?;
+    }
+    let mut failed = Vec::new();
     for target in &targets {
-        let (figures, passed) = fuzz(target, seconds)?;
-        let Figures { executions, peak_mb, slowest_seconds } = figures;
-        println!("| `{}` | {executions} | {peak_mb} MB | {slowest_seconds} s |", target.name);
-        total += executions;
-        if !passed {
+        if !fuzz(target, seconds)? {
             failed.push(target.name.clone());
         }
+    }
+    let mut total = 0;
+    println!("| target | executions | peak memory | slowest input |\n|---|---|---|---|");
+    for Target { name, .. } in &targets {
+        let text = fs::read_to_string(log_of(name)).unwrap_or_default();
+        let peak = numbers(&text, "peak_rss_mb").max().unwrap_or_default();
+        let slowest = numbers(&text, "slowest_unit_time_sec").max().unwrap_or_default();
+        let executions: u64 = numbers(&text, "number_of_executed_units").sum();
+        println!(
+            "| `{name}` | {executions} | {peak} MB | {} |",
+            if slowest == 0 { "< 1 s".to_owned() } else { format!("{slowest} s") }
+        );
+        total += executions;
     }
     println!("{total} executions");
     match failed.is_empty() {
         true => Ok(()),
         false => Err(format!("failed: {}; see fuzz/logs and fuzz/artifacts", failed.join(", "))),
     }
+}
+
+fn log_of(target: &str) -> String {
+    format!("fuzz/logs/{target}.log")
+}
+
+/// The values of a statistic that libFuzzer prints at the end of every run.
+fn numbers<'a>(log: &'a str, statistic: &'a str) -> impl Iterator<Item = u64> + 'a {
+    let values =
+        log.lines().filter_map(move |line| line.strip_prefix("stat::")?.strip_prefix(statistic)?.strip_prefix(':'));
+    values.filter_map(|number| number.trim().parse().ok())
 }
 
 /// The targets, as the list of promises has them.
@@ -105,17 +119,14 @@ fn build(targets: &[Target]) -> Result<(), String> {
 }
 
 /// Runs one target; an input that was too slow is tried again alone, because other programs may have taken the time.
-fn fuzz(target: &Target, seconds: u64) -> Result<(Figures, bool), String> {
+fn fuzz(target: &Target, seconds: u64) -> Result<bool, String> {
     let Target { name, max_len, dictionary } = target;
     let program = format!("fuzz/target/{TRIPLE}/release/{name}");
-    let (corpus, artifacts, log) =
-        (format!("fuzz/corpus/{name}"), format!("fuzz/artifacts/{name}/"), format!("fuzz/logs/{name}.log"));
+    let (corpus, artifacts, log) = (format!("fuzz/corpus/{name}"), format!("fuzz/artifacts/{name}/"), log_of(name));
     for folder in [&corpus, &artifacts, "fuzz/logs"] {
         fs::create_dir_all(folder).map_err(|error| format!("{folder}: {error}"))?;
     }
-    let mut figures = Figures::default();
     let mut left = seconds;
-    let mut passed = true;
     let mut file = File::options().create(true).append(true).open(&log).map_err(|error| format!("{log}: {error}"))?;
     while left > 0 {
         let start = std::time::Instant::now();
@@ -127,19 +138,17 @@ fn fuzz(target: &Target, seconds: u64) -> Result<(Figures, bool), String> {
         let output = command.output().map_err(|error| format!("{program}: {error}"))?;
         let text = String::from_utf8_lossy(&output.stderr);
         file.write_all(text.as_bytes()).map_err(|error| format!("{log}: {error}"))?;
-        add(&mut figures, &text);
         if output.status.success() {
             break;
         }
         let slow = text.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim());
         let alone = slow.filter(|path| path.contains("timeout-") || path.contains("slow-unit-"));
         if !alone.is_some_and(|path| is_fast(&program, path)) {
-            passed = false;
-            break;
+            return Ok(false);
         }
         left = left.saturating_sub(start.elapsed().as_secs().max(1));
     }
-    Ok((figures, passed))
+    Ok(true)
 }
 
 /// Whether an input takes less than the limit, by the time of the processor.
@@ -150,14 +159,4 @@ fn is_fast(program: &str, input: &str) -> bool {
     let milliseconds = text.lines().find_map(|line| line.split(" in ").nth(1)?.split(' ').next()?.parse::<u64>().ok());
     println!("{input} alone: {} ms", milliseconds.map_or("?".to_owned(), |time| time.to_string()));
     output.status.success() && milliseconds.is_some_and(|time| time < 1000 * u64::from(TIMEOUT))
-}
-
-fn add(figures: &mut Figures, text: &str) {
-    let stat = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name)?.strip_prefix(':'));
-        line.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or_default()
-    };
-    figures.executions += stat("number_of_executed_units");
-    figures.peak_mb = figures.peak_mb.max(stat("peak_rss_mb"));
-    figures.slowest_seconds = figures.slowest_seconds.max(stat("slowest_unit_time_sec"));
 }

@@ -39,7 +39,12 @@ fn compare(archive: &mut ZipArchive<Cursor<&[u8]>>, array: &NpzTensor) {
     let mut bytes = Vec::new();
     let entry = archive.by_name(&name);
     let mut entry = entry.unwrap_or_else(|error| panic!("zip does not find {name:?}: {error}"));
-    entry.read_to_end(&mut bytes).unwrap_or_else(|error| panic!("zip does not read {name:?}: {error}"));
+    match entry.read_to_end(&mut bytes) {
+        Ok(_) => {}
+        // Under a fuzzer, the library accepts wrong checksums; the bytes are read all the same.
+        Err(error) if cfg!(fuzzing) && error.to_string() == "Invalid checksum" => {}
+        Err(error) => panic!("zip does not read {name:?}: {error}"),
+    }
     assert!(bytes.starts_with(b"\x93NUMPY"), "{name:?} has other bytes in zip");
     let header = bytes.get(..bytes.len().saturating_sub(array.data.len())).unwrap_or_default();
     let reordered = [&b"True"[..], b">"].iter().any(|word| header.windows(word.len()).any(|part| part == *word));

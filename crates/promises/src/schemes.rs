@@ -6,7 +6,7 @@ use anamnesis::{AnamnesisError, Checkpoint, CpuLevel, QuantScheme, RememberOptio
 use crate::parts;
 
 /// Weights with more values are not decoded.
-const MAX_VALUES: u64 = 1 << 16;
+const MAX_VALUES: u64 = 1 << 15;
 
 /// Decodes the weights of a family; others only claim theirs.
 fn family(input: &[u8], belongs: impl Fn(QuantScheme, &str) -> bool) {
