@@ -87,7 +87,7 @@ fn every_target_streams_the_bytes_of_its_file_with_any_number_of_threads() {
         let Ok(plan) = open(&model).plan_convert(target, &options(1)) else { continue };
         tried += 1;
         let (whole, _) = plan.to_bytes(|_| {}).unwrap();
-        for threads in [2, 5, 16] {
+        for threads in [0, 2, 5, 16] {
             let bytes = model.clone();
             let streamed = in_time(&format!("{name} with {threads} threads"), move || {
                 let mut writer = Slow(Vec::new());
@@ -117,10 +117,10 @@ fn a_writer_that_fails_ends_the_run_with_its_error() {
         }
     }
 
-    for room in [0, 1000, 1 << 20, 3 << 20] {
+    for (room, threads) in [(0, 8), (1000, 8), (1 << 20, 8), (3 << 20, 8), (0, 0), (1 << 20, 0)] {
         let bytes = model();
         let result = in_time("a broken pipe", move || {
-            let plan = open(&bytes).plan_convert(ConvertTarget::Safetensors, &options(8)).unwrap();
+            let plan = open(&bytes).plan_convert(ConvertTarget::Safetensors, &options(threads)).unwrap();
             plan.write_to(Broken(room), |_| {}).map(drop)
         });
         let error = result.unwrap_err();
@@ -151,7 +151,7 @@ fn a_cancelled_stream_ends_though_workers_wait_for_their_turn() {
         }
     }
 
-    for threads in [1, 4, 16] {
+    for threads in [0, 1, 4, 16] {
         let bytes = model();
         let result = in_time("a cancelled stream", move || {
             let token = CancelToken::new();

@@ -74,12 +74,11 @@ fn any_number_of_threads_writes_the_same_shards_and_reports_all_tensors() {
     let shards: Vec<String> = plan.shards().map(|(name, _)| name.to_owned()).collect();
     assert!(shards.len() >= 4, "{shards:?}");
     let mut first = None;
-    for threads in [1, 2, 5, 16] {
+    for threads in [0, 1, 2, 5, 16] {
         let out = folder.path(&format!("out-{threads}"));
         let reported = Arc::new(Mutex::new(Vec::new()));
         let report = Arc::clone(&reported);
-        let options = RememberOptions::new().with_threads(threads);
-        let options = options.with_on_tensor(move |name| report.lock().unwrap().push(name.to_owned()));
+        let options = on(threads).with_on_tensor(move |name| report.lock().unwrap().push(name.to_owned()));
         let mut last = Progress::default();
         let report = plan.write(&out, &options, |progress| last = *progress).unwrap();
         assert_eq!(report.written, shards, "in the order of the plan");
@@ -88,6 +87,13 @@ fn any_number_of_threads_writes_the_same_shards_and_reports_all_tensors() {
         let contents: Vec<_> = shards.iter().map(|shard| std::fs::read(out.join(shard)).unwrap()).collect();
         assert!(*first.get_or_insert_with(|| contents.clone()) == contents, "{threads} threads");
     }
+}
+
+/// Options for so many threads; none at all for 0.
+fn on(threads: usize) -> RememberOptions {
+    let mut options = RememberOptions::new();
+    options.threads = Some(threads);
+    options
 }
 
 fn same_bytes_everywhere(model: Vec<u8>) {
@@ -99,8 +105,8 @@ fn same_bytes_everywhere(model: Vec<u8>) {
             let found = parse_bytes(model.clone()).unwrap().remember_to_bytes_with_options(target, options).unwrap();
             assert!(found == whole, "{target} at {level}");
         }
-        for threads in [1, 2, 3, 8] {
-            let options = || RememberOptions::new().with_threads(threads);
+        for threads in [0, 1, 2, 3, 8] {
+            let options = || on(threads);
             let in_memory = parse_bytes(model.clone()).unwrap();
             assert!(in_memory.remember_to_bytes_with_options(target, options()).unwrap() == whole, "{threads} bytes");
 

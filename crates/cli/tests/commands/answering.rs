@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::folder::{Folder, Run};
+use crate::folder::{Folder, Run, program};
 use crate::samples;
 
 #[test]
@@ -118,7 +118,7 @@ fn control_characters_of_arguments_are_escaped() {
     ];
     for words in lines {
         for json in [&[][..], &["--json"]] {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
+            let mut command = Command::new(program());
             let output = command.args(json).args(words).current_dir(folder.root()).output().unwrap();
             let run = Run::of(output);
             assert_ne!(run.code, Some(0), "{words:?}");

@@ -7,16 +7,15 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::folder::{Folder, Run};
+use crate::folder::{Folder, Run, program};
 
 /// The address space limit, in KiB: 256 MiB in addition to the program, which is large without optimisation.
 const MOST_KIB: u64 = 384 << 10;
 
 /// Runs `amn` with limited memory, and at most a minute of CPU time.
 fn bounded(folder: &Folder, line: &str) -> Run {
-    let program = env!("CARGO_BIN_EXE_amn");
-    let script = format!("ulimit -v {MOST_KIB}; ulimit -t 60; exec {program} {line}");
-    Run::of(Command::new("sh").args(["-c", &script]).current_dir(folder.root()).output().unwrap())
+    let script = format!("ulimit -v {MOST_KIB}; ulimit -t 60; exec \"$0\" {line}");
+    Run::of(Command::new("sh").args(["-c", &script]).arg(program()).current_dir(folder.root()).output().unwrap())
 }
 
 /// A model of one small weight for each name.

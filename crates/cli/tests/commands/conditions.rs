@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::checkpoint::{self, NAME, SMALL, Tensor, assert_same_files};
-use crate::folder::{Folder, Run};
+use crate::folder::{Folder, Run, program};
 
 /// Commands that write one file each.
 const LINES: [&str; 4] = [
@@ -28,7 +28,7 @@ fn folder() -> Folder {
 /// Runs `amn` in a shell after `prelude`.
 fn shell(folder: &Folder, prelude: &str, line: &str) -> Run {
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("{prelude}; exec \"$0\" {line}"), env!("CARGO_BIN_EXE_amn")]);
+    shell.arg("-c").arg(format!("{prelude}; exec \"$0\" {line}")).arg(program());
     shell.current_dir(folder.root()).env("TMPDIR", folder.root()).env_remove("COLUMNS");
     let output = shell.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();

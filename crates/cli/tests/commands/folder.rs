@@ -1,5 +1,6 @@
 //! A temporary folder with a model, in which `amn` is run.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -70,7 +71,7 @@ impl Folder {
     }
 
     pub fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
+        let mut command = Command::new(program());
         // The output must not depend on the width of the terminal.
         command.args(line.split_whitespace()).current_dir(self.root()).env_remove("COLUMNS");
         // No test leaves this machine.
@@ -93,6 +94,12 @@ impl Folder {
     pub fn amn_within(&self, line: &str) -> Run {
         Run::of(self.command(line).env("TMPDIR", self.root()).env("TMP", self.root()).output().unwrap())
     }
+}
+
+/// The command line under test: `$AMN_PROGRAM`, for example a script that runs it on an emulated machine, or the one that
+/// was built with these tests.
+pub fn program() -> OsString {
+    std::env::var_os("AMN_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_amn").into())
 }
 
 /// The output of a run.

@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::process::Command;
 
-use crate::folder::{Folder, Run};
+use crate::folder::{Folder, Run, program};
 use crate::network::serve;
 
 const PROMPT: &str = "$ amn ";
@@ -103,7 +103,7 @@ struct Output {
 }
 
 fn run(line: &str, kind: Kind, folder: &Folder, server: &str) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_amn"));
+    let mut command = Command::new(program());
     let line = &line.replace(WEB, server);
     command.args(words(line)).current_dir(folder.root()).env("HF_ENDPOINT", server);
     // The output must not depend on the machine.

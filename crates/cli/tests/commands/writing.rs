@@ -2,9 +2,9 @@
 
 use std::fs;
 
-#[cfg(unix)]
-use crate::folder::Run;
 use crate::folder::{Folder, MODEL};
+#[cfg(unix)]
+use crate::folder::{Run, program};
 
 #[test]
 fn a_model_is_decoded_beside_its_input() {
@@ -124,7 +124,7 @@ fn a_full_disk_leaves_nothing_behind() {
     let folder = Folder::with_fixture("ragged_both");
     let script = "trap '' XFSZ; ulimit -f 2; exec \"$0\" remember model-fp8.safetensors";
     let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", script, env!("CARGO_BIN_EXE_amn")]).current_dir(folder.root());
+    shell.args(["-c", script]).arg(program()).current_dir(folder.root());
     let error = Run::of(shell.output().unwrap()).failed();
     assert!(error.contains("model-bf16.safetensors: ") && error.contains("nothing was left behind"), "{error}");
     assert_eq!(folder.names(), ["config.json", MODEL]);
