@@ -8,8 +8,9 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anamnesis::{
     AnamnesisError, Checkpoint, InspectOptions, MemoryTensor, MemoryTensors, OpenOptions, ParseLimits, TargetDtype,
@@ -273,6 +274,14 @@ fn parts() -> Vec<(&'static str, MemoryTensors<Vec<u8>>, String)> {
     ]
 }
 
+/// The time that this thread has run; where the system does not count it, the time that has passed.
+fn processor_time() -> Duration {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let counted = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = counted.and_then(|text| text.split(' ').next()?.parse().ok());
+    nanoseconds.map_or_else(|| START.elapsed(), Duration::from_nanos)
+}
+
 #[test]
 fn every_bomb_ends_within_a_multiple_of_its_size() {
     let files = [gguf(), safetensors(), archives(), pickles(), others()].concat();
@@ -286,9 +295,10 @@ fn every_bomb_ends_within_a_multiple_of_its_size() {
         // The bomb itself is held by the caller.
         let before = HELD.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
-        let start = Instant::now();
+        let start = processor_time();
         let (outcome, tensors) = look_at(bomb);
-        let (peak, time) = (PEAK.load(Ordering::Relaxed).saturating_sub(before), start.elapsed().as_millis());
+        let time = (processor_time() - start).as_millis();
+        let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
         println!("| {name} | {bytes} | {outcome} | {:.1} MB | {time} ms |", peak as f64 / 1e6);
         assert!(peak <= MOST + TIMES * bytes + EACH * tensors, "{name}: {peak} bytes for {bytes}");
     }
