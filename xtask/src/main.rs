@@ -1,7 +1,7 @@
 //! Tasks of this workspace: `cargo xtask test` runs all checks, `cargo xtask asm` checks the instructions of the
 //! kernels, `cargo xtask features` compiles the features one by one, `cargo xtask ggml-types` compares the types with
 //! those of ggml, `cargo xtask python` builds and tests the Python package, `cargo xtask remote` tests remote models with
-//! the servers and clients of others, `cargo xtask bench` measures.
+//! the servers and clients of others, `cargo xtask platforms` on emulated machines, `cargo xtask bench` measures.
 
 mod api;
 mod asm;
@@ -12,6 +12,7 @@ mod frameworks;
 mod fuzz;
 mod ggml_types;
 mod load;
+mod platforms;
 mod publish;
 mod python;
 mod remote;
@@ -33,6 +34,7 @@ usage: cargo xtask TASK
   fuzz         run all fuzz targets (--minutes N; names select some), which needs a nightly compiler
   frameworks   build and test the crates for candle and burn
   load         10,000 good and damaged files through one process and through many (--files N)
+  platforms    build for AArch64, s390x, Windows and WebAssembly, and test on emulators (docs/platforms.md)
   publish      check packages, documentation, the public interface and licences (AMN_UPDATE=1 records the interface)
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
   python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz::run(),
         Some("ggml-types") => ggml_types::run(),
         Some("load") => load::run(),
+        Some("platforms") => platforms::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         Some("publish") => publish::run(),
         Some("python") => python::run(python::Build::Published),
         Some("remote") => remote::run(),
