@@ -1,5 +1,5 @@
-//! Bombs: files that declare, nest, repeat or compress far more than they contain. Every one ends within a bounded multiple of its
-//! own size, plus a constant; `cargo test --workspace --test bombs -- --nocapture` prints the table of docs/trust.md.
+//! Bombs: files that declare, nest, repeat or compress far more than they contain. Every one ends within 256 MiB beyond its own
+//! bytes; `cargo test --workspace --test bombs -- --nocapture` prints the table of docs/trust.md.
 //!
 //! One test in a binary of its own, because the allocator counts the whole process.
 
@@ -46,12 +46,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Memory beyond a multiple of the file.
-const MOST: usize = 48 << 20;
-/// Bytes held for each byte of a file: a list of tensors is larger than its text, and a name is in every list.
-const TIMES: usize = 24;
-/// Bytes held for each tensor that is listed and planned: a few bytes of a file may be one.
-const EACH: usize = 700;
+/// The most memory beyond the file itself, whatever it declares: the working set of a pickle is the largest constant.
+const MOST: usize = 256 << 20;
 
 /// A file that is opened, listed, planned and scanned, or tensors with a configuration.
 enum Bomb {
@@ -59,8 +55,8 @@ enum Bomb {
     Parts(MemoryTensors<Vec<u8>>, String),
 }
 
-/// Everything that is done with a file before its tensors are read: the outcome in a few words, and the number of tensors.
-fn look_at(bomb: Bomb) -> (String, usize) {
+/// Everything that is done with a file before its tensors are read: the outcome in a few words.
+fn look_at(bomb: Bomb) -> String {
     let options = OpenOptions::new().with_limits(ParseLimits::default()).with_all(true);
     let opened = match bomb {
         Bomb::File(bytes) => {
@@ -74,10 +70,10 @@ fn look_at(bomb: Bomb) -> (String, usize) {
         checkpoint.plan(TargetDtype::BF16).map(|plan| plan.tensors().count())
     });
     match planned {
-        Ok(count) => (format!("read, {count} tensors"), count),
-        Err(AnamnesisError::LimitExceeded { limit, .. }) => (format!("limit `{limit}`"), 0),
+        Ok(count) => format!("read, {count} tensors"),
+        Err(AnamnesisError::LimitExceeded { limit, .. }) => format!("limit `{limit}`"),
         Err(AnamnesisError::Internal { .. }) => panic!("an internal error"),
-        Err(_) => ("refused".to_owned(), 0),
+        Err(_) => "refused".to_owned(),
     }
 }
 
@@ -283,7 +279,7 @@ fn processor_time() -> Duration {
 }
 
 #[test]
-fn every_bomb_ends_within_a_multiple_of_its_size() {
+fn every_bomb_ends_within_a_bound() {
     let files = [gguf(), safetensors(), archives(), pickles(), others()].concat();
     let files = files.into_iter().map(|(name, bytes)| (name, bytes.len(), Bomb::File(bytes)));
     let parts = parts().into_iter().map(|(name, tensors, config)| {
@@ -296,10 +292,10 @@ fn every_bomb_ends_within_a_multiple_of_its_size() {
         let before = HELD.load(Ordering::Relaxed);
         PEAK.store(before, Ordering::Relaxed);
         let start = processor_time();
-        let (outcome, tensors) = look_at(bomb);
+        let outcome = look_at(bomb);
         let time = (processor_time() - start).as_millis();
         let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
         println!("| {name} | {bytes} | {outcome} | {:.1} MB | {time} ms |", peak as f64 / 1e6);
-        assert!(peak <= MOST + TIMES * bytes + EACH * tensors, "{name}: {peak} bytes for {bytes}");
+        assert!(peak <= MOST, "{name}: {peak} bytes for {bytes}");
     }
 }

@@ -12,7 +12,7 @@ const MAX_SEEDS: usize = 24;
 /// Changed seeds of a target.
 const CHANGES: usize = 150;
 /// A target ends early after this time, so that all of them fit into a minute.
-const MAX_TIME: Duration = Duration::from_millis(1500);
+const MAX_TIME: Duration = Duration::from_millis(1200);
 
 /// A linear congruential generator.
 struct Numbers(u64);
