@@ -3,7 +3,7 @@
 //! The body is an `#[inline(always)]` function, generic over [`Simd`](crate::base::simd::Simd), that takes the token of
 //! the level and then its slices as separate arguments: with a closure or a struct of slices the compiler no longer
 //! knows that the slices do not overlap, and loses most of the speed. The compiled versions are functions named `v3`
-//! and `v4`, by which the assembly check finds them.
+//! and `v4`, and `neon` for the portable level of AArch64, by which the assembly check finds them.
 
 /// Defines `pub fn name(level, arguments…) -> usize` around a generic body, which returns how many entries of its
 /// output it wrote.
@@ -44,7 +44,15 @@ macro_rules! kernel {
             fn v4 $(<$($generic: $bound),+>)? (token: $crate::base::simd::V4, $($argument: $type),+) -> usize {
                 $body::<_ $($(, $generic)+)?>(token, $($argument),+)
             }
+            #[cfg(target_arch = "aarch64")]
+            #[inline(never)]
+            fn neon $(<$($generic: $bound),+>)? (token: $crate::base::simd::Portable, $($argument: $type),+) -> usize {
+                $body::<_ $($(, $generic)+)?>(token, $($argument),+)
+            }
             match level.0 {
+                #[cfg(target_arch = "aarch64")]
+                $crate::base::level::Kind::Portable(token) => neon $(::<$($generic),+>)? (token, $($argument),+),
+                #[cfg(not(target_arch = "aarch64"))]
                 $crate::base::level::Kind::Portable(token) => $body::<_ $($(, $generic)+)?>(token, $($argument),+),
                 #[cfg(all(target_arch = "x86_64", any(feature = "levels", not(debug_assertions))))]
                 $crate::base::level::Kind::V3(token) => {

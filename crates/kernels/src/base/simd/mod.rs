@@ -6,6 +6,9 @@
 //!
 //! A value of a level type is the proof that the CPU has the level's instructions.
 
+#[cfg_attr(target_arch = "aarch64", path = "neon.rs")]
+#[cfg_attr(not(target_arch = "aarch64"), path = "elements.rs")]
+mod baseline;
 mod codes;
 mod groups;
 mod moves;

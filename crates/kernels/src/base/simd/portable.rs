@@ -1,20 +1,20 @@
-//! The portable level, without hand-written instructions.
+//! The portable level: the target's baseline, without hand-written instructions but those of AArch64.
 
-use super::{Simd, TABLE};
+use super::{Simd, TABLE, baseline};
 use crate::base::GROUP;
-use crate::base::float::{E4m3, Format8, bf16, f16};
+use crate::base::float::{E4m3, Format8, bf16};
 
 /// The target's baseline.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Portable;
 
 impl Simd for Portable {
-    const HALF: bool = false;
+    const HALF: bool = baseline::HALF;
     const TABLES: bool = true;
 
     #[inline(always)]
     fn widen_f16(self, halves: &[u16; GROUP]) -> [f32; GROUP] {
-        map!(half in halves => f16::decode(half))
+        baseline::widen_f16(halves)
     }
 
     #[inline(always)]
@@ -24,7 +24,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn narrow_f16(self, values: &[f32; GROUP]) -> [u16; GROUP] {
-        map!(value in values => f16::encode(value))
+        baseline::narrow_f16(values)
     }
 
     #[inline(always)]
@@ -54,8 +54,10 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn look_up(self, table: &[u16; TABLE], codes: &[u8; GROUP]) -> [u16; GROUP] {
-        map!(code in codes => {
-            table[usize::from(code & 0x7F)] ^ (u16::from(code & 0x80) << 8)
-        })
+        let mut words = baseline::look_up(table, codes);
+        for i in 0..GROUP {
+            words[i] ^= u16::from(codes[i] & 0x80) << 8;
+        }
+        words
     }
 }

@@ -9,6 +9,9 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
+#[cfg_attr(target_arch = "aarch64", path = "neon.rs")]
+#[cfg_attr(not(target_arch = "aarch64"), path = "elements.rs")]
+mod tables;
 
 use std::marker::PhantomData;
 
@@ -140,6 +143,7 @@ impl<P: Packing> Windows<P> {
     };
 
     /// [`BYTES`](Self::BYTES) for windows of four bytes, the upper two empty.
+    #[cfg(target_arch = "x86_64")]
     const WIDE_BYTES: [[u8; 4]; GROUP] = {
         let mut bytes = [[0x80; 4]; GROUP];
         let mut i = 0;
@@ -162,6 +166,7 @@ impl<P: Packing> Windows<P> {
     };
 
     /// [`SHIFTS`](Self::SHIFTS) for windows of four bytes.
+    #[cfg(target_arch = "x86_64")]
     const WIDE_SHIFTS: [u32; GROUP] = {
         let mut shifts = [0; GROUP];
         let mut i = 0;
@@ -173,6 +178,7 @@ impl<P: Packing> Windows<P> {
     };
 
     /// The factors that move each code to the top of its window: shifts by multiplication.
+    #[cfg(target_arch = "x86_64")]
     const FACTORS: [u16; GROUP] = {
         let mut factors = [0; GROUP];
         let mut i = 0;

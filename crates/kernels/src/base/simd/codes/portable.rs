@@ -1,13 +1,13 @@
 //! The portable operations on packed codes.
 
-use super::{Arrangement, Codes, SMALL_TABLE, Windows, arrange};
+use super::{Arrangement, Codes, SMALL_TABLE, arrange, tables};
 use crate::base::GROUP;
-use crate::base::float::{bf16, f16};
+use crate::base::float::bf16;
 use crate::base::packing::Packing;
-use crate::base::simd::Portable;
+use crate::base::simd::{Portable, baseline};
 
 impl Codes for Portable {
-    const SHUFFLES: bool = false;
+    const SHUFFLES: bool = tables::SHUFFLES;
     const NUMBERS: bool = false;
 
     #[inline(always)]
@@ -37,63 +37,66 @@ impl Codes for Portable {
 
     #[inline(always)]
     fn codes<P: Packing>(self, packed: &[u8; GROUP]) -> [u8; GROUP] {
-        let mut codes = [0; GROUP];
-        for (i, code) in codes.iter_mut().enumerate() {
-            let [first, second] = Windows::<P>::BYTES[i].map(usize::from);
-            let half = if Windows::<P>::IN_HALVES { i / (GROUP / 2) * (GROUP / 2) } else { 0 };
-            // A window without a second byte has no code that crosses into it.
-            let window = u16::from_le_bytes([packed[half + first], packed[(half + second) % GROUP]]);
-            *code = (window >> Windows::<P>::SHIFTS[i]) as u8 & ((1 << P::BITS) - 1);
-        }
-        codes
+        tables::unpack::<P>(packed)
     }
 
     #[inline(always)]
     fn bf16_words<A: Arrangement>(self, values: &[f32; SMALL_TABLE]) -> [u16; GROUP] {
-        arrange::<A, _>(&values.map(bf16::encode))
+        let mut words = [0; SMALL_TABLE];
+        // A loop: `map` is not inlined on all targets.
+        for i in 0..SMALL_TABLE {
+            words[i] = bf16::encode(values[i]);
+        }
+        arrange::<A, _>(&words)
     }
 
     #[inline(always)]
     fn f16_words<A: Arrangement>(self, values: &[f32; SMALL_TABLE]) -> [u16; GROUP] {
-        arrange::<A, _>(&values.map(f16::encode))
+        arrange::<A, _>(&baseline::narrow_f16(values))
     }
 
     #[inline(always)]
     fn words<P: Packing>(self, table: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
-        map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
+        let [table, _] = halves(table);
+        tables::words([table; 2], &self.codes::<P>(packed))
     }
 
     #[inline(always)]
     fn words_of_few(self, table: &[u16; GROUP], codes: &[u16; GROUP]) -> [u16; GROUP] {
-        map!(code in codes => table[usize::from(code) % 4])
+        let [table, _] = halves(table);
+        tables::words([table; 2], &few(codes))
     }
 
     #[inline(always)]
     fn values_of_few(self, table: &[u32; SMALL_TABLE], codes: &[u16; GROUP]) -> [u32; GROUP] {
-        map!(code in codes => table[usize::from(code) % 4])
+        tables::values([table; 2], &few(codes))
     }
 
     #[inline(always)]
     fn values<P: Packing>(self, table: &[u32; SMALL_TABLE], packed: &[u8; GROUP]) -> [u32; GROUP] {
-        map!(code in self.codes::<P>(packed) => table[usize::from(code) % SMALL_TABLE])
+        tables::values([table; 2], &self.codes::<P>(packed))
     }
 
     #[inline(always)]
     fn words_by_half<P: Packing>(self, tables: &[u16; GROUP], packed: &[u8; GROUP]) -> [u16; GROUP] {
-        by_half(tables, &self.codes::<P>(packed))
+        tables::words(halves(tables), &self.codes::<P>(packed))
     }
 
     #[inline(always)]
     fn values_by_half<P: Packing>(self, tables: &[u32; GROUP], packed: &[u8; GROUP]) -> [u32; GROUP] {
-        by_half(tables, &self.codes::<P>(packed))
+        tables::values(halves(tables), &self.codes::<P>(packed))
     }
 }
 
+/// The tables of both halves of a group.
 #[inline(always)]
-fn by_half<W: Copy + Default>(tables: &[W; GROUP], codes: &[u8; GROUP]) -> [W; GROUP] {
-    let mut found = [W::default(); GROUP];
-    for i in 0..GROUP {
-        found[i] = tables[i / SMALL_TABLE * SMALL_TABLE + usize::from(codes[i]) % SMALL_TABLE];
-    }
-    found
+fn halves<W>(tables: &[W; GROUP]) -> [&[W; SMALL_TABLE]; 2] {
+    let (halves, _) = tables.as_chunks::<SMALL_TABLE>();
+    [&halves[0], &halves[1]]
+}
+
+/// Codes of two bits as bytes.
+#[inline(always)]
+fn few(codes: &[u16; GROUP]) -> [u8; GROUP] {
+    map!(code in codes => (code % 4) as u8)
 }
