@@ -56,14 +56,26 @@ pub(super) fn scan(source: &dyn Source, limits: &ParseLimits) -> Result<ScanRepo
     let (head, mut scanner) = (source.head()?, PickleScanner::new(limits));
     let found = match tar::is_tar(&head) {
         true => tar_file(source, limits, &mut scanner, &mut report),
-        false => content(source, &head, limits, &mut scanner, &mut report),
+        false => whole(source, &head, limits, &mut scanner, &mut report),
     };
     add_problem(&mut report, found, |error| error.to_string())?;
-    if !begins_archive(&head) {
-        let found = archive_behind(source, limits, &mut scanner, &mut report);
-        add_problem(&mut report, found, |error| format!("the archive at the end: {error}"))?;
-    }
     Ok(report)
+}
+
+/// Scans a file other than a tar file, and an archive at its end.
+fn whole(
+    source: &dyn Source,
+    head: &[u8],
+    limits: &ParseLimits,
+    scanner: &mut PickleScanner,
+    report: &mut ScanReport,
+) -> Result<()> {
+    let found = content(source, head, limits, scanner, report);
+    if begins_archive(head) {
+        return found;
+    }
+    add_problem(report, found, |error| error.to_string())?;
+    archive_behind(source, limits, scanner, report)
 }
 
 fn begins_archive(head: &[u8]) -> bool {
@@ -84,7 +96,7 @@ fn add_problem(
     Ok(())
 }
 
-/// Scans a file other than a tar file.
+/// Scans what a file begins with.
 fn content(
     source: &dyn Source,
     head: &[u8],
@@ -153,7 +165,7 @@ fn archive_behind(
     for pickle in report.pickles.iter_mut().skip(before) {
         pickle.name = format!("archive at byte {}: {}", range.start, pickle.name);
     }
-    found
+    add_problem(report, found, |error| format!("the archive at the end: {error}"))
 }
 
 /// Scans the files of a tar file, and its first bytes: the name of the first file could be a pickle.
@@ -167,8 +179,10 @@ fn tar_file(
         stream(source, false, limits, scanner, report)?;
     }
     set_kind(report, "tar file")?;
+    let mut end = 0u64;
     for member in tar::members(source, &mut Budget::new(limits))? {
         let slice = tar::inside(source, &member)?;
+        end = end.max(member.offset.saturating_add(member.bytes));
         let (head, name) = (slice.head()?, printable(&member.name, MAX_NAME_CHARS));
         let is_sure = may_hold_pickles(&member.name, &head);
         if head.is_empty() || (!is_sure && member.bytes > MAX_GUESSED_BYTES) {
@@ -177,7 +191,7 @@ fn tar_file(
         let mut inner = ScanReport::default();
         let found = match tar::is_tar(&head) {
             true => Err(AnamnesisError::unsupported("tar", "a tar file inside of a tar file is not looked into")),
-            false => content(&slice, &head, limits, scanner, &mut inner),
+            false => whole(&slice, &head, limits, scanner, &mut inner),
         };
         add_problem(report, found, |error| format!("{name}: {error}"))?;
         // Text and other files are no pickles, unless they parse as one that refers to a global.
@@ -192,7 +206,10 @@ fn tar_file(
             report.notes.extend(lines(inner.notes));
         }
     }
-    Ok(())
+    match SlicedSource::new(source, end, source.len().saturating_sub(end)) {
+        Some(rest) => archive_behind(&rest, limits, scanner, report),
+        None => Ok(()),
+    }
 }
 
 /// Whether a file is a pickle or can contain one, by its extension or its first bytes.

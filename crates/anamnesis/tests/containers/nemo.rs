@@ -1,5 +1,6 @@
 //! `.nemo` files, which are tar files with the weights inside, and checkpoints of PyTorch Lightning.
 
+use crate::support::zip;
 use crate::support::{Contents, Folder, assert_mentions, fixture};
 use anamnesis::{
     AnamnesisError, Checkpoint, Format, ParseLimits, RememberOptions, ScanVerdict, TargetDtype, detect_format, scan,
@@ -124,6 +125,13 @@ fn code_inside_of_a_tar_file_is_found() {
     let path = folder.write("model.pkl", tar(&[("cos\nsystem\n(S'ls'\ntR.", b"x")]));
     assert_eq!(scan(path).unwrap().verdict(), ScanVerdict::RefersToCode);
     assert_eq!(scan_all(folder.path(".")).unwrap().len(), 2);
+    // An archive behind a tar file, and behind the first bytes of a file inside of one.
+    let archive = zip::archive(&[zip::Entry::stored("data.pkl", code)]);
+    let behind = [tar(&[("a.yaml", b"a: 1")]), archive.clone()].concat();
+    let inside = tar(&[("a.gguf", &[b"GGUF".to_vec(), archive].concat()), ("b.yaml", b"a: 1")]);
+    for content in [behind, inside] {
+        assert_eq!(scan(folder.write("two.bin", content)).unwrap().verdict(), ScanVerdict::RefersToCode);
+    }
     let nested = folder.write("outer.nemo", tar(&[("inner.tar", &tar(&[("a.ckpt", code)]))]));
     assert_eq!(scan(nested).unwrap().verdict(), ScanVerdict::Malformed);
     let text = folder.write("text.tar", tar(&[("a.yaml", b"a: 1"), ("b.txt", b"text")]));
