@@ -46,14 +46,21 @@ def converted(case, pre):
     print(f"one_way/{case}: {output.stat().st_size} bytes")
 
 
+def is_asked(case):
+    """Whether a case is written; its folder is empty then."""
+    if len(sys.argv) > 1 and case not in sys.argv[1:]:
+        return False
+    shutil.rmtree(FOLDER / case, ignore_errors=True)
+    (FOLDER / case).mkdir(parents=True)
+    seed(case)
+    return True
+
+
 def write(case, config, shapes, pre="gpt-2", tokens=()):
     """Write a checkpoint with random tensors, and the output of the converter."""
-    if len(sys.argv) > 1 and case not in sys.argv[1:]:
-        return
     directory = FOLDER / case
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    seed(case)
+    if not is_asked(case):
+        return
     (directory / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}, indent=1) + "\n")
     tensors = {name: made(name, shape) for name, shape in shapes.items()}
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
@@ -171,12 +178,9 @@ def with_tower(config, shapes, name):
 
 def gemma4_unified(case):
     """Gemma 4 without towers, with tokens that are never generated, and the vocabulary of another case."""
-    if len(sys.argv) > 1 and case not in sys.argv[1:]:
-        return
     directory = FOLDER / case
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    seed(case)
+    if not is_asked(case):
+        return
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 6, "num_attention_heads": 2, "num_key_value_heads": 1}
     sizes |= {"head_dim": 8, "max_position_embeddings": 512, "sliding_window": 32, "vocab_size": 320, "final_logit_softcapping": 30.0}
     made = transformers.Gemma4UnifiedForConditionalGeneration

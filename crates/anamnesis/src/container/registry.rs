@@ -86,6 +86,17 @@ impl Format {
 mod tests {
     use super::*;
 
+    #[cfg(feature = "containers")]
+    #[test]
+    fn formats_are_described_alike_where_they_are_read_and_left_out() {
+        let (left_out, read) = (super::super::left_out::ALL, &ALL[2..]);
+        assert_eq!(read.len(), left_out.len());
+        for (ours, theirs) in left_out.iter().zip(read) {
+            assert_eq!((ours.format, ours.name, ours.file), (theirs.format, theirs.name, theirs.file));
+            assert_eq!((ours.extensions, ours.shared_extensions), (theirs.extensions, theirs.shared_extensions));
+        }
+    }
+
     #[test]
     fn every_container_is_found_by_its_format() {
         for (index, about) in ALL.iter().enumerate() {
