@@ -1,5 +1,5 @@
-//! Tensors that are stored in an ordinary float type: values are widened to F32 (F64 is rounded to it) and then rounded
-//! to the output type.
+//! Tensors that are stored in an ordinary float type: values of the output type are copied, NaNs with all of their
+//! bits; others are widened to F32 (F64 is rounded to it) and then rounded to the output type.
 
 use std::ops::Range;
 
@@ -47,6 +47,11 @@ impl TileDecoder for PlainDecoder {
         out: &mut [u8],
         context: &mut Context,
     ) -> Result<usize> {
+        if target.dtype() == self.dtype {
+            filled(inputs[0].len(), out.len())?;
+            out.copy_from_slice(inputs[0]);
+            return Ok(out.len());
+        }
         let level = context.level();
         let values = context.floats((elements.end - elements.start) as usize);
         match self.narrow {
@@ -97,6 +102,9 @@ mod tests {
         assert_eq!(decoded(Dtype::BF16, &[0x80, 0x3f], TargetDtype::F32), 1.0f32.to_le_bytes());
         assert_eq!(decoded(Dtype::F16, &[0x00, 0x3c], TargetDtype::BF16), [0x80, 0x3f]);
         assert_eq!(decoded(Dtype::F64, &(-2.5f64).to_le_bytes(), TargetDtype::F32), (-2.5f32).to_le_bytes());
+        for nan in [0x7f81_u16, 0xffc1, 0x7fff] {
+            assert_eq!(decoded(Dtype::BF16, &nan.to_le_bytes(), TargetDtype::BF16), nan.to_le_bytes());
+        }
         assert!(PlainDecoder::of(Dtype::F8E4M3).is_none() && PlainDecoder::of(Dtype::I32).is_none());
     }
 }
