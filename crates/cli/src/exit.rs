@@ -118,7 +118,7 @@ impl fmt::Display for Failure {
                 f.write_str("interrupted, standard output is incomplete")
             }
             Self::Interrupted { kept: Some(output) } => {
-                write!(f, "interrupted, finished shards stay in {}; the same command resumes", output.display())
+                write!(f, "interrupted, finished files stay in {}; the same command resumes", output.display())
             }
             Self::Unsound { problems: 1 } => f.write_str("the checkpoint is not sound: 1 problem"),
             Self::Unsound { problems } => write!(f, "the checkpoint is not sound: {problems} problems"),

@@ -47,10 +47,12 @@ mod output_names;
 mod output_path;
 mod output_tensor;
 mod outputs;
+mod parts;
 mod plan;
 mod quantise;
 mod remember;
 mod repacked;
+mod resumable;
 mod rules;
 mod shared_scales;
 mod split;
@@ -68,7 +70,6 @@ pub use crate::scheme::Keeping;
 
 pub use crate::container::{Format, detect_format, detect_format_from_bytes, detect_format_from_bytes_with_limits};
 pub use compare::{Comparison, MeasuredWeight, Measurement};
-pub(crate) use directory::unfinished_outputs;
 pub use directory::{DirectoryOptions, DirectoryPlan, DirectoryReport, OutputState, Part, Sidecar, SidecarFate};
 pub(crate) use finished::Outputs;
 pub use fit::{Fit, FittedWeight};
@@ -82,6 +83,7 @@ pub use output_path::{derive_output_path, derive_output_path_for_dtype, output_n
 pub(crate) use outputs::{OutputRequest, plan_outputs};
 pub use plan::{ConvertPlan, PlannedOutput};
 pub use remember::RememberPlan;
+pub(crate) use resumable::manifest::unfinished_outputs;
 pub use split::Split;
 pub use stats::{ConvertReport, ConvertStats, QuantizationError};
 pub use target::{ConvertTarget, EncodingId};

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::notes::PlanNote;
 use super::options::ConvertOptions;
 use super::outline::Outline;
+use super::parts::Parts;
 use super::split;
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
@@ -54,7 +55,17 @@ impl Checkpoint {
         let plans = split::lay_out(planned, options.split, options.container(target)?, metadata)?;
         let input = PlanInput::of(self);
         let configuration = configuration.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        Ok(ConvertPlan { input, plans, stats, kept, notes, architecture, configuration, run: options.run.clone() })
+        Ok(ConvertPlan {
+            input,
+            target,
+            plans,
+            stats,
+            kept,
+            notes,
+            architecture,
+            configuration,
+            run: options.run.clone(),
+        })
     }
 }
 
@@ -75,6 +86,7 @@ impl PlanInput {
 /// A planned conversion: all sizes are known, nothing is written yet. It does not borrow from its checkpoint.
 pub struct ConvertPlan {
     input: PlanInput,
+    target: ConvertTarget,
     /// One per output file.
     plans: Vec<Plan>,
     stats: ConvertStats,
@@ -180,24 +192,44 @@ impl ConvertPlan {
     /// Writes the output file, or the files it is split into, which appear complete or not at all. `watch` is called on
     /// the calling thread as bytes are written.
     ///
+    /// Split files are completed in a [folder beside the output](Self::unfinished), from which the same call resumes
+    /// after an interruption.
+    ///
     /// # Errors
     /// `Io` if a file cannot be read or written or the output is one of the inputs, `Parse` if a value cannot be
     /// quantised, `Cancelled` if the run is cancelled. The output path is then as it was before.
     pub fn write(&self, output: impl AsRef<Path>, mut watch: impl FnMut(&Progress)) -> Result<ConvertReport> {
-        let distances = self.write_as(output.as_ref(), &self.run, &mut watch)?;
+        let output = output.as_ref();
+        let runs = self.write_as(output, &self.run, &mut watch)?;
+        if let Some(parts) = Parts::of(output, &self.plans, &self.input) {
+            record::exclude(&parts.folder());
+        }
         self.files(output).for_each(|(path, _)| record::output(&path));
-        Ok(self.report(&distances))
+        let kept = self.files(output).zip(&runs).filter(|(_, run)| run.is_none());
+        let kept = kept.map(|((path, _), _)| path).collect();
+        let runs: Vec<_> = runs.into_iter().map(Option::unwrap_or_default).collect();
+        Ok(ConvertReport { kept, ..self.report(&runs) })
     }
 
-    /// [`write`](Self::write) with other run options.
+    /// The folder with the finished files of an interrupted run that splits its output, if there is one.
+    #[must_use]
+    pub fn unfinished(&self, output: impl AsRef<Path>) -> Option<PathBuf> {
+        let folder = Parts::of(output.as_ref(), &self.plans, &self.input)?.folder();
+        folder.is_dir().then_some(folder)
+    }
+
+    /// [`write`](Self::write) with other run options. The measurements of a file that an earlier run finished are `None`.
     pub(crate) fn write_as(
         &self,
         output: &Path,
         run: &RememberOptions,
         watch: &mut dyn FnMut(&Progress),
-    ) -> Result<Vec<Vec<Distance>>> {
+    ) -> Result<Vec<Option<Vec<Distance>>>> {
+        if let Some(parts) = Parts::of(output, &self.plans, &self.input) {
+            return parts.write(self.target, run, watch);
+        }
         let files: Vec<_> = self.plans.iter().zip(split::names(output, self.plans.len())).collect();
-        write_files(&files, &self.input.sources, run, watch)
+        Ok(write_files(&files, &self.input.sources, run, watch)?.into_iter().map(Some).collect())
     }
 
     /// Writes the output to a writer sequentially: a socket, a pipe, a compressor. If the format or the target does not

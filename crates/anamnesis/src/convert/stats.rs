@@ -1,5 +1,7 @@
 //! Statistics and reports of conversions.
 
+use std::path::PathBuf;
+
 use crate::pipeline::{Distance, Plan};
 
 /// Number of tensors by operation, planned or done. A weight counts once, with all its companions.
@@ -91,6 +93,8 @@ pub struct ConvertReport {
     pub replaced: u64,
     /// Finite values that overflowed to infinity in the output: the largest F16 value is 65504.
     pub overflowed: u64,
+    /// Output files that an earlier run of the same conversion had finished.
+    pub kept: Vec<PathBuf>,
 }
 
 /// The quantisation error of a weight: its decoded values compared with the original values.
@@ -115,7 +119,7 @@ impl ConvertReport {
     /// A report of these statistics and errors.
     #[must_use]
     pub const fn new(stats: ConvertStats, errors: Vec<QuantizationError>, replaced: u64) -> Self {
-        Self { stats, errors, replaced, overflowed: 0 }
+        Self { stats, errors, replaced, overflowed: 0, kept: Vec::new() }
     }
 
     /// The report of plans that were run.
@@ -127,7 +131,7 @@ impl ConvertReport {
             .collect();
         let sum = |count: fn(&Distance) -> u64| runs.iter().flat_map(|(_, distances)| *distances).map(count).sum();
         let (replaced, overflowed) = (sum(|distance| distance.replaced), sum(|distance| distance.overflowed));
-        Self { stats: ConvertStats::default(), errors, replaced, overflowed }
+        Self { errors, replaced, overflowed, ..Self::default() }
     }
 
     /// Mean absolute error over all quantised values; `None` if nothing was measured.

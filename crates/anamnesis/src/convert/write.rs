@@ -32,11 +32,8 @@ pub(super) fn write_files(
     options: &RememberOptions,
     watch: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<Vec<Distance>>> {
+    refuse_inputs(files.iter().map(|(_, output)| output.as_path()), sources)?;
     for (_, output) in files {
-        if sources.iter().flat_map(|source| source.paths()).any(|input| same_file(input, output)) {
-            let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
-            return Err(AnamnesisError::at_path(error, output));
-        }
         // A store cannot replace several files at once.
         let is_set = files.len() > 1 && is_mounted(output);
         check_target(output, if is_set { Existing::Refuse } else { options.existing })?;
@@ -63,6 +60,18 @@ pub(super) fn write_files(
     complete.sort_by_key(|(number, _)| *number);
     commit_together(complete.into_iter().map(|(_, file)| file).collect())?;
     Ok(distances)
+}
+
+/// Refuses an output that is one of the inputs.
+pub(super) fn refuse_inputs<'a>(
+    mut outputs: impl Iterator<Item = &'a Path>,
+    sources: &[Box<dyn Source>],
+) -> Result<()> {
+    let is_input =
+        |output: &&Path| sources.iter().flat_map(|source| source.paths()).any(|path| same_file(path, output));
+    let Some(output) = outputs.find(is_input) else { return Ok(()) };
+    let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "the output is the input itself");
+    Err(AnamnesisError::at_path(error, output))
 }
 
 /// Runs a plan into memory, within limits.

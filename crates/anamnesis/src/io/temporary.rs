@@ -81,7 +81,7 @@ fn replace(file: &File, target: &Path) -> Result<()> {
 }
 
 /// The parent directory of a file.
-pub(super) fn directory_of(path: &Path) -> &Path {
+pub(crate) fn directory_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -98,7 +98,7 @@ pub(super) fn builder<'a>(prefix: &'a str, suffix: &'a str) -> Builder<'a, 'a> {
 }
 
 /// The prefix of temporary names for the file `name`.
-pub(super) fn prefix(name: &str) -> String {
+pub(crate) fn prefix(name: &str) -> String {
     format!(".{}.", name.chars().take(NAME_CHARS).collect::<String>())
 }
 

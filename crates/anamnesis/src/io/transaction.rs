@@ -9,6 +9,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tempfile::{PathPersistError, TempPath};
+
 use super::existing::Existing;
 use super::output::CompleteFile;
 use super::place::{is_mounted, remove};
@@ -70,6 +72,8 @@ pub(crate) struct FileTransaction {
     /// Lock on the directory, if available.
     lock: Option<File>,
     steps: Vec<Step>,
+    /// Files that an interrupted transaction has moved into place.
+    moved_before: Vec<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -99,7 +103,7 @@ impl FileTransaction {
                 break;
             }
         }
-        Self { lock: held, steps: Vec::new() }
+        Self { lock: held, steps: Vec::new(), moved_before: Vec::new() }
     }
 
     /// Moves an existing file with this name aside.
@@ -131,13 +135,21 @@ impl FileTransaction {
 
     /// Renames a file; the new name must be free by now.
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> Result<()> {
-        std::fs::rename(from, to).map_err(|error| AnamnesisError::at_path(error, to))?;
+        rename_new(from, to).map_err(|error| AnamnesisError::at_path(error, to))?;
         self.steps.push(Step::Moved { from: from.to_path_buf(), to: to.to_path_buf() });
         Ok(())
     }
 
+    /// Adds a file that an interrupted transaction has moved into place, and that stays there.
+    pub(crate) fn moved_before(&mut self, path: &Path) {
+        self.moved_before.push(path.to_path_buf());
+    }
+
     /// Completes the transaction: removes the files moved aside, also those of killed processes.
     pub(crate) fn commit(self) {
+        if self.lock.is_some() {
+            self.moved_before.iter().for_each(|path| remove_backups(path));
+        }
         for step in &self.steps {
             let named = match step {
                 // A file that cannot be removed stays; the new ones are complete.
@@ -172,6 +184,15 @@ impl FileTransaction {
         let text = format!("{error}; existing files could not be restored, see {}", stuck.join(", "));
         AnamnesisError::Io(std::io::Error::other(text))
     }
+}
+
+/// Renames a file to a name that is free.
+fn rename_new(from: &Path, to: &Path) -> std::io::Result<()> {
+    TempPath::try_from_path(from)?.persist_noclobber(to).map_err(|PathPersistError { error, mut path }| {
+        // It is not temporary: dropping the path would remove it.
+        path.disable_cleanup(true);
+        error
+    })
 }
 
 fn remove_with_retry(path: &Path) {

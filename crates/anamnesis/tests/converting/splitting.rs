@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::support::{Folder, fixture};
 use anamnesis::{
-    AnamnesisError, Checkpoint, ConvertOptions, ConvertTarget, Dtype, Existing, ParseLimits, Request, Split,
+    AnamnesisError, CancelToken, Checkpoint, ConvertOptions, ConvertPlan, ConvertTarget, Dtype, Existing, ParseLimits,
+    Request, Split,
 };
 
 const NINE_TENSORS: Split = Split::AtMost { bytes: None, tensors: Some(9) };
@@ -121,6 +122,69 @@ fn a_conversion_that_fails_in_the_last_file_leaves_none_behind() {
     let result = plan.write(folder.path("quantised.gguf"), |_| {});
     assert!(matches!(result, Err(AnamnesisError::NotFinite { .. })), "{result:?}");
     assert_eq!(folder.names(), before);
+}
+
+/// The plan of a conversion into four files, with a token that cancels it.
+fn cancellable(input: &Path, mix: &str) -> (ConvertPlan, CancelToken) {
+    let token = CancelToken::new();
+    let options = ConvertOptions::new().with_split(NINE_TENSORS).with_threads(1).with_cancel(token.clone());
+    let plan = open(input).plan_convert(ConvertTarget::parse(mix).unwrap(), &options).unwrap();
+    (plan, token)
+}
+
+/// Cancels the conversion after most of its bytes. Returns the number of finished files.
+fn interrupt(folder: &Folder, input: &Path) -> usize {
+    let output = folder.path("out.gguf");
+    let (plan, token) = cancellable(input, "q4_k_m");
+    let result = plan.write(&output, |progress| {
+        if progress.bytes * 10 > progress.total_bytes * 9 {
+            token.cancel();
+        }
+    });
+    assert!(matches!(result, Err(AnamnesisError::Cancelled)), "{result:?}");
+    assert!(folder.names().iter().all(|name| !name.starts_with("out")), "{:?}", folder.names());
+    let staged = files(plan.unfinished(&output).expect("a folder with finished files"));
+    staged.keys().filter(|name| name.ends_with(".gguf")).count()
+}
+
+#[test]
+fn an_interrupted_conversion_is_resumed_by_the_same_one_only() {
+    let folder = Folder::new();
+    let input = folder.path("input.gguf");
+    for (_, bytes) in written(&stored(), "gguf", &ConvertOptions::new()) {
+        std::fs::write(&input, bytes).unwrap();
+    }
+    let outputs = |folder: &Folder| {
+        let mut found = files(folder.path(""));
+        found.retain(|name, _| name.starts_with("out"));
+        found
+    };
+    let output = folder.path("out.gguf");
+    cancellable(&input, "q4_k_m").0.write(&output, |_| {}).unwrap();
+    let whole = outputs(&folder);
+    whole.keys().for_each(|name| std::fs::remove_file(folder.path(name)).unwrap());
+
+    let finished = interrupt(&folder, &input);
+    assert!(finished > 0);
+    let (plan, _) = cancellable(&input, "q4_k_m");
+    let report = plan.write(&output, |_| {}).unwrap();
+    assert_eq!(report.kept.len(), finished);
+    assert!(outputs(&folder) == whole);
+    assert_eq!(plan.unfinished(&output), None);
+    whole.keys().for_each(|name| std::fs::remove_file(folder.path(name)).unwrap());
+
+    // Another conversion starts again, and so does the same of an input that has changed since.
+    interrupt(&folder, &input);
+    let (other, _) = cancellable(&input, "q8_0");
+    assert_eq!(other.write(&output, |_| {}).unwrap().kept, Vec::<std::path::PathBuf>::new());
+    assert_eq!(other.unfinished(&output), None);
+    outputs(&folder).keys().for_each(|name| std::fs::remove_file(folder.path(name)).unwrap());
+    interrupt(&folder, &input);
+    let modified = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    std::fs::File::options().write(true).open(&input).unwrap().set_modified(modified).unwrap();
+    let report = cancellable(&input, "q4_k_m").0.write(&output, |_| {}).unwrap();
+    assert!(report.kept.is_empty());
+    assert!(outputs(&folder) == whole);
 }
 
 #[test]

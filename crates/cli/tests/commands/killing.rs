@@ -119,7 +119,7 @@ fn ctrl_c_exits_with_130_and_keeps_finished_shards() {
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     let run = Run::of(child.wait_with_output().unwrap());
     assert_eq!(run.code, Some(130), "{run:?}");
-    assert_eq!(run.stderr, "error: interrupted, finished shards stay in out; the same command resumes\n");
+    assert_eq!(run.stderr, "error: interrupted, finished files stay in out; the same command resumes\n");
     assert!(names(&output).iter().all(|name| !name.ends_with(".partial")));
     let text = folder.amn(&line).ok();
     assert!(text.contains("kept from an earlier run"), "{text}");

@@ -14,8 +14,6 @@
 //! can each write one part of it.
 
 mod config_text;
-mod entry;
-mod manifest;
 mod options;
 mod present;
 mod replace;
@@ -29,6 +27,7 @@ use super::finished::Outputs;
 use super::mapped::RestoredOutputs;
 use super::outline::Outline;
 use super::plan::{PlanInput, describe};
+use super::resumable::NamedPlan;
 use super::{ConvertOptions, ConvertStats, ConvertTarget, Keeping, PlanNote, PlannedOutput};
 use crate::catalog::{Metadata, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;
@@ -37,7 +36,6 @@ use crate::error::{AnamnesisError, Request, Result};
 use crate::pipeline::Plan;
 use crate::scheme::Encoding;
 
-pub(crate) use manifest::unfinished_outputs;
 pub use options::{DirectoryOptions, Part};
 pub(super) use present::has_same_content;
 pub(super) use sidecars::{ConfigChange, classify};
@@ -178,6 +176,12 @@ impl Checkpoint {
 pub(super) struct Shard {
     pub name: String,
     pub plan: Plan,
+}
+
+impl Shard {
+    fn named_plan(&self) -> NamedPlan<'_> {
+        (&self.name, &self.plan)
+    }
 }
 
 /// A planned conversion to a directory: all sizes are known, nothing is written yet.

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::sidecars::SidecarFate;
-use super::write::{DirectoryReport, is_done};
+use super::write::DirectoryReport;
 use super::{DirectoryPlan, Shard};
 use crate::checkpoint::read_bounded;
+use crate::convert::resumable::is_done;
 use crate::error::{AnamnesisError, Result};
 use crate::io::{Source, open_file};
 use crate::pipeline::{self, Output, Progress, RememberOptions, TileSink};
@@ -24,7 +25,9 @@ impl DirectoryPlan {
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<Option<DirectoryReport>> {
         let shards: Vec<&Shard> = self.shards_of_run().collect();
-        if !shards.iter().all(|shard| is_done(shard, &output.join(&shard.name))) || !self.has_same_sidecars(output)? {
+        if !shards.iter().all(|shard| is_done(&shard.plan, &output.join(&shard.name)))
+            || !self.has_same_sidecars(output)?
+        {
             return Ok(None);
         }
         let differs = AtomicBool::new(false);
@@ -42,7 +45,9 @@ impl DirectoryPlan {
             return Ok(None);
         }
         let mut report = DirectoryReport::default();
-        report.record(&shards, &run?);
+        let run = run?;
+        let done: Vec<_> = shards.iter().zip(&run).map(|(shard, found)| (&shard.plan, &found[..])).collect();
+        report.record(&done);
         report.kept = shards.iter().map(|shard| shard.name.clone()).collect();
         Ok(Some(report))
     }

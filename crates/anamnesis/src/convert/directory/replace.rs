@@ -2,17 +2,16 @@
 //! over the old ones. Until then, or if that fails, the directory is unchanged; an interrupted run resumes when the
 //! same command is repeated.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::entry::Entry;
+use super::DirectoryPlan;
 use super::shards::is_weight_of;
 use super::write::DirectoryReport;
-use super::{DirectoryPlan, manifest};
+use crate::convert::resumable::{Stage, manifest};
 use crate::error::{AnamnesisError, Result};
-use crate::io::transaction::{FileTransaction, retry};
+use crate::io::transaction::FileTransaction;
 use crate::pipeline::{Progress, RememberOptions};
 
 impl DirectoryPlan {
@@ -25,35 +24,17 @@ impl DirectoryPlan {
         options: &RememberOptions,
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<DirectoryReport> {
-        let stage = output.join(manifest::STAGE);
-        let entry = match Entry::begin(&stage, manifest, false) {
-            Ok(Some(entry)) => entry,
-            // Staged by another conversion; discard it.
-            Ok(None) | Err(AnamnesisError::OtherPlan { .. }) => {
-                std::fs::remove_dir_all(&stage).map_err(|error| AnamnesisError::at_path(error, &stage))?;
-                Entry::begin(&stage, manifest, false)?.ok_or_else(|| {
-                    let error = std::io::Error::new(ErrorKind::ResourceBusy, "another process is writing into it");
-                    AnamnesisError::at_path(error, &stage)
-                })?
-            }
-            Err(error) => return Err(error),
-        };
-        let report = match self.write_missing(&stage, options, watch) {
+        let stage = Stage::begin(output.join(manifest::STAGE), manifest)?;
+        let report = match self.write_missing(stage.folder(), options, watch) {
             Ok(report) => report,
-            Err(error) => {
-                let error = entry.abandon(self, &stage, error);
-                // Succeeds only if nothing was finished.
-                let _ = retry(|| std::fs::remove_dir(&stage));
-                return Err(error);
-            }
+            Err(error) => return Err(stage.abandon(self.shard_names(), error)),
         };
         let mut change = FileTransaction::begin(output);
-        if let Err(error) = self.swap_in(output, &stage, &mut change) {
+        if let Err(error) = self.swap_in(output, stage.folder(), &mut change) {
             return Err(change.undo(error));
         }
         change.commit();
-        entry.finish(&stage)?;
-        retry(|| std::fs::remove_dir(&stage)).map_err(|error| AnamnesisError::at_path(error, &stage))?;
+        stage.finish()?;
         Ok(report)
     }
 

@@ -3,16 +3,18 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::entry::{Entry, is_vacant};
+use serde_json::Value;
+
 use super::shards::index_name;
 use super::sidecars::SidecarFate;
-use super::{DirectoryPlan, Part, Shard, manifest};
+use super::{DirectoryPlan, Part, Shard};
 use crate::checkpoint::read_sidecar;
+use crate::convert::resumable::{self, Entry, is_done, is_file, is_vacant, manifest};
 use crate::convert::stats::{ConvertReport, QuantizationError};
 use crate::error::{AnamnesisError, Result};
-use crate::io::output::{PendingFile, check_space, same_file};
-use crate::io::{Existing, Source, entry, is_mounted, open_file, record};
-use crate::pipeline::{self, Distance, FileSink, Output, Progress, RememberOptions, TileSink};
+use crate::io::output::{PendingFile, same_file};
+use crate::io::{Existing, is_mounted, open_file, record};
+use crate::pipeline::{Distance, Plan, Progress, RememberOptions};
 
 /// The result of writing a directory.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -106,7 +108,7 @@ impl DirectoryPlan {
         options: &RememberOptions,
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<DirectoryReport> {
-        let manifest = manifest::of(self)?;
+        let manifest = self.manifest()?;
         if options.existing == Existing::Replace && !is_vacant(output)? {
             if is_mounted(output) {
                 let why = "has objects, and a folder of a store is not replaced";
@@ -122,7 +124,7 @@ impl DirectoryPlan {
                     }
                     Ok(report)
                 }
-                Err(error) => Err(entry.abandon(self, output, error)),
+                Err(error) => Err(entry.abandon(self.shard_names(), output, error)),
             },
             None => match self.already_written(output, options, watch)? {
                 Some(report) => Ok(report),
@@ -141,37 +143,45 @@ impl DirectoryPlan {
         options: &RememberOptions,
         watch: &mut dyn FnMut(&Progress),
     ) -> Result<DirectoryReport> {
+        let files: Vec<_> = self.shards_of_run().map(Shard::named_plan).collect();
+        let runs = resumable::write_missing(output, &files, &self.input.sources, options, watch)?;
         let mut report = DirectoryReport::default();
-        let mut to_write = Vec::new();
-        for shard in self.shards_of_run() {
-            let target = output.join(&shard.name);
-            if is_done(shard, &target) { report.kept.push(shard.name.clone()) } else { to_write.push(shard) }
+        let mut done = Vec::new();
+        for ((name, plan), run) in files.into_iter().zip(&runs) {
+            let Some(distances) = run else {
+                report.kept.push(name.to_owned());
+                continue;
+            };
+            report.written.push(name.to_owned());
+            done.push((plan, &distances[..]));
         }
-        let needed: u64 = to_write.iter().map(|shard| shard.plan.total_bytes).sum();
-        check_space(output, needed)?;
-        let begin = |shard: &Shard| -> Result<Box<dyn TileSink>> {
-            let target = output.join(&shard.name);
-            let file = PendingFile::create(&target, Existing::Replace, shard.plan.total_bytes)?;
-            file.skip(&shard.plan.gaps())?;
-            Ok(Box::new(FileSink::new(file)))
-        };
-        let mut outputs = Vec::with_capacity(to_write.len());
-        for &shard in &to_write {
-            outputs.push(Output { plan: &shard.plan, begin: Box::new(|| begin(shard)) });
-        }
-        let distances = pipeline::run_all(&outputs, &self.input.sources, options, watch)?;
-        drop(outputs);
-        report.record(&to_write, &distances);
-        report.written = to_write.iter().map(|shard| shard.name.clone()).collect();
+        report.record(&done);
         if self.writes_sidecars() {
             self.write_sidecars(output)?;
         }
         Ok(report)
     }
 
+    pub(super) fn shard_names(&self) -> impl Iterator<Item = &str> {
+        self.shards.iter().map(|shard| shard.name.as_str())
+    }
+
+    /// The manifest of this plan.
+    fn manifest(&self) -> Result<Value> {
+        let files: Vec<_> = self.shards.iter().map(Shard::named_plan).collect();
+        manifest::of(&manifest::Contents {
+            target: self.target,
+            dtype: self.dtype,
+            inputs: &self.files,
+            sources: &self.input.sources,
+            files: &files,
+            sidecars: &self.generated_sidecars()?,
+        })
+    }
+
     /// Whether every output file exists, including those of other parts.
     fn is_complete(&self, output: &Path) -> bool {
-        self.shards.iter().all(|shard| is_done(shard, &output.join(&shard.name)))
+        self.shards.iter().all(|shard| is_done(&shard.plan, &output.join(&shard.name)))
             && self.file_names().all(|name| is_file(&output.join(name)))
     }
 
@@ -209,31 +219,13 @@ impl DirectoryPlan {
 }
 
 impl DirectoryReport {
-    /// Sets errors and counts from the measurements of these weight files.
-    pub(super) fn record(&mut self, shards: &[&Shard], distances: &[Vec<Distance>]) {
-        let done: Vec<_> = shards.iter().zip(distances).map(|(shard, found)| (&shard.plan, &found[..])).collect();
-        let run = ConvertReport::of(&done);
+    /// Sets errors and counts from the measurements of weight files.
+    pub(super) fn record(&mut self, done: &[(&Plan, &[Distance])]) {
+        let run = ConvertReport::of(done);
         self.errors = run.errors;
         self.replaced = run.replaced;
         self.overflowed = run.overflowed;
     }
-}
-
-/// Whether a weight file of this plan is complete. Files are renamed into place when complete, so size and header are
-/// sufficient evidence.
-pub(super) fn is_done(shard: &Shard, target: &Path) -> bool {
-    let has_front = |file: &dyn Source| {
-        shard.plan.pieces.iter().all(|(offset, piece)| {
-            let mut found = vec![0; piece.len()];
-            file.read_at(*offset, &mut found).is_ok() && found == *piece
-        })
-    };
-    is_file(target) && open_file(target).is_ok_and(|file| file.len() == shard.plan.total_bytes && has_front(&*file))
-}
-
-/// Whether there is a file of this name.
-fn is_file(path: &Path) -> bool {
-    entry(path).is_ok_and(|entry| entry.is_some_and(|entry| entry.is_file()))
 }
 
 fn write_whole(target: &Path, text: &[u8]) -> Result<()> {

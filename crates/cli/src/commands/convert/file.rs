@@ -20,7 +20,8 @@ impl Request<'_> {
         let plan = checkpoint.plan_convert(self.target, &self.options);
         let plan = plan.map_err(|error| self.advise(error, checkpoint))?;
         self.refuse_empty(plan.stats(), plan.kept())?;
-        let projector = self.projector(checkpoint, &job.output)?;
+        let is_resumed = plan.unfinished(&job.output).is_some();
+        let projector = self.projector(checkpoint, &job.output, is_resumed)?;
         let notes = note_texts(plan.notes());
         let mut document = job.document(checkpoint, &plan);
         document["out_dtype"] = self.dtype().into();
@@ -43,8 +44,12 @@ impl Request<'_> {
             return job.forecast(&plan, &notes, &lines, document, printer);
         }
         // It is the smaller file: if it cannot be written, nothing is.
-        let with_projector = projector.map(|projector| projector.write(printer)).transpose()?;
-        let report = job.write(&plan, printer)?;
+        let with_projector = projector.as_ref().map(|projector| projector.write(printer)).transpose()?;
+        let report = job.write(&plan, printer).inspect_err(|_| {
+            if let Some(projector) = projector.as_ref().filter(|_| plan.unfinished(&job.output).is_none()) {
+                projector.undo();
+            }
+        })?;
         for line in lines {
             printer.text(format_args!("  {line}"))?;
         }
@@ -55,6 +60,9 @@ impl Request<'_> {
             report::distance(&report, self.reports, printer)?;
         }
         printer.text(format_args!("  Wrote {tensors} -> {written}"))?;
+        if !report.kept.is_empty() {
+            printer.text(format_args!("  {} kept from an earlier run", counted(report.kept.len(), "file")))?;
+        }
         if let Some(line) = with_projector {
             printer.text(format_args!("  {line}"))?;
         }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anamnesis::{AnamnesisError, Checkpoint, ConvertOptions, ConvertPlan, ConvertTarget};
+use anamnesis::{AnamnesisError, Checkpoint, ConvertOptions, ConvertPlan, ConvertTarget, Existing};
 use serde_json::{Value, json};
 
 use super::Request;
@@ -21,21 +21,30 @@ pub(super) struct Projector {
 }
 
 impl Request<'_> {
-    /// Plans the projector, if it is requested; an output that exists is refused before anything is written.
-    pub(super) fn projector(&self, checkpoint: &Checkpoint, model: &Path) -> Result<Option<Projector>, Failure> {
+    /// Plans the projector, if it is requested; an output that exists is refused before anything is written, unless the
+    /// interrupted run that is resumed has written it.
+    pub(super) fn projector(
+        &self,
+        checkpoint: &Checkpoint,
+        model: &Path,
+        is_resumed: bool,
+    ) -> Result<Option<Projector>, Failure> {
         if !self.with_projector {
             return Ok(None);
         }
         let mut name = OsString::from(PREFIX);
         name.push(model.file_name().unwrap_or_default());
         let output = model.with_file_name(name);
-        if anamnesis::exists(&output) && !self.write.force && !self.write.dry_run {
+        if anamnesis::exists(&output) && !(self.write.force || is_resumed || self.write.dry_run) {
             let text = format!("{}: it exists already", output.display());
             let error = AnamnesisError::Io(std::io::Error::new(std::io::ErrorKind::AlreadyExists, text));
             return Err(Failure::Refused { error, advice: Some("--force replaces it".to_owned()) });
         }
         let mut options = ConvertOptions::new().with_projector(true).with_selection(self.options.selection.clone());
         options.run = self.options.run.clone();
+        if is_resumed {
+            options.run.existing = Existing::Replace;
+        }
         options.like.clone_from(&self.options.like);
         options.output_dtype = self.options.output_dtype.filter(|_| !self.target.is_quantized());
         let plan = checkpoint.plan_convert(ConvertTarget::Gguf, &options);
@@ -59,6 +68,14 @@ impl Projector {
         let bar = printer.progress(self.plan.total_bytes());
         self.plan.write(&self.output, |progress| bar.set(progress.bytes))?;
         Ok(format!("Wrote {}", self.written()))
+    }
+
+    /// Removes the new file again, because the language model was not written.
+    pub(super) fn undo(&self) {
+        if self.plan.run().existing == Existing::Refuse {
+            // What cannot be removed is a complete file.
+            let _ = std::fs::remove_file(&self.output);
+        }
     }
 
     fn written(&self) -> String {

@@ -131,6 +131,9 @@ pub(super) fn document(report: &ConvertReport, reports: bool, document: &mut Val
     document["lethe_distance"] = report.mean_absolute_error().into();
     document["replaced_values"] = report.replaced.into();
     document["overflowed_values"] = report.overflowed.into();
+    if !report.kept.is_empty() {
+        document["kept"] = report.kept.iter().map(|path| path.to_string_lossy()).collect();
+    }
     if reports {
         document["errors"] = report.errors.iter().map(error_document).collect();
     }

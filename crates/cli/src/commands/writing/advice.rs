@@ -1,7 +1,7 @@
 //! Advice on outputs that cannot be written.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anamnesis::AnamnesisError;
 
@@ -10,18 +10,25 @@ use crate::commands::shown;
 use crate::exit::Failure;
 use crate::ui::size;
 
-/// Adds advice to the error of writing an output file of `bytes` bytes.
-pub(super) fn advise(error: AnamnesisError, output: &Path, bytes: u64) -> Failure {
-    let AnamnesisError::Io(cause) = &error else { return advise_on_values(error) };
+/// Adds advice to the error of writing an output file of `bytes` bytes, whose finished parts are in the folder `kept`.
+pub(super) fn advise(error: AnamnesisError, output: &Path, bytes: u64, kept: Option<PathBuf>) -> Failure {
+    let cause = match &error {
+        AnamnesisError::Io(cause) => cause,
+        AnamnesisError::Cancelled => return Failure::Interrupted { kept },
+        _ => return advise_on_values(error),
+    };
     let advice = match cause.kind() {
         ErrorKind::AlreadyExists => "--force replaces it, -o chooses another name".to_owned(),
         ErrorKind::InvalidInput | ErrorKind::IsADirectory => "choose another name with -o".to_owned(),
         ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             format!("cannot write {}, choose another place with -o", shown(output))
         }
-        ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => {
-            format!("the output takes {}, nothing was left behind", size(bytes))
-        }
+        ErrorKind::StorageFull | ErrorKind::FileTooLarge | ErrorKind::QuotaExceeded => match kept {
+            None => format!("the output takes {}, nothing was left behind", size(bytes)),
+            Some(folder) => {
+                format!("finished parts stay in {}; free disk space, and the same command resumes", shown(&folder))
+            }
+        },
         _ => return error.into(),
     };
     Failure::Refused { error, advice: Some(advice) }

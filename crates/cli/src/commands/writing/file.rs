@@ -55,12 +55,16 @@ impl<'a> FileJob<'a> {
             true => interrupt::in_pipe(|| {
                 plan.write_to(BufWriter::new(std::io::stdout()), |progress| bar.set(progress.bytes))
             }),
-            false => plan.write(&self.output, |progress| bar.set(progress.bytes)),
+            false => plan.write(&self.output, |progress| {
+                // Parts kept from an earlier run are not written.
+                bar.set_total(progress.total_bytes);
+                bar.set(progress.bytes);
+            }),
         };
         drop(bar);
         let report = result.map_err(|error| match output_path::is_stream(&self.output) {
             true => advise_stream(error),
-            false => advise(error, &self.output, plan.total_bytes()),
+            false => advise(error, &self.output, plan.total_bytes(), plan.unfinished(&self.output)),
         })?;
         printer.throughput(plan.total_bytes(), started);
         Ok(report)
@@ -90,6 +94,9 @@ impl<'a> FileJob<'a> {
         if exists && !self.write.force {
             let which = if is_split { "One of those files" } else { "That file" };
             printer.text(format_args!("{which} exists: --force replaces it, -o chooses another name"))?;
+        }
+        if plan.unfinished(&self.output).is_some() {
+            printer.text("An interrupted run has finished some of those files: the same conversion resumes")?;
         }
         if printer.is_json() {
             let mut document = document;

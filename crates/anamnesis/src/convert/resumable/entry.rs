@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{DirectoryPlan, manifest};
+use super::manifest;
 use crate::error::{AnamnesisError, Fault, Result};
 use crate::io::output::create_folder;
 use crate::io::temporary::{Lock, PARTIAL, is_linked, is_temporary, lock, lock_shared};
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// An output directory that this run may write to.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(in crate::convert) struct Entry {
     /// The manifest, locked by this run; `None` in a store.
     manifest: Option<Arc<File>>,
     /// Whether this run created the directory.
@@ -36,7 +36,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Opens an output directory, creating it if necessary. Returns `None` if it contains files but no manifest.
-    pub(super) fn begin(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Self>> {
+    pub(in crate::convert) fn begin(output: &Path, manifest: &Value, is_part: bool) -> Result<Option<Self>> {
         if is_mounted(output) {
             let is_ours = begin_in_store(output, manifest)?;
             return Ok(is_ours.then_some(Self { manifest: None, is_created: false, is_part }));
@@ -51,7 +51,7 @@ impl Entry {
     }
 
     /// Closes a complete output directory: removes its manifest.
-    pub(super) fn finish(self, output: &Path) -> Result<()> {
+    pub(in crate::convert) fn finish(self, output: &Path) -> Result<()> {
         let path = output.join(manifest::FILE);
         let remove = || match remove(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -60,8 +60,14 @@ impl Entry {
         retry(remove).map_err(|error| AnamnesisError::at_path(error, &path))
     }
 
-    /// Closes an incomplete output directory after `error`, and returns the error.
-    pub(super) fn abandon(self, plan: &DirectoryPlan, output: &Path, error: AnamnesisError) -> AnamnesisError {
+    /// Closes an incomplete output directory, which has the files `names` if they are complete, after `error`, and
+    /// returns the error.
+    pub(in crate::convert) fn abandon<'a>(
+        self,
+        names: impl Iterator<Item = &'a str>,
+        output: &Path,
+        error: AnamnesisError,
+    ) -> AnamnesisError {
         let is_alone = match self.manifest.as_ref().map_or(Lock::Unknown, |manifest| lock(manifest)) {
             Lock::Ours => true,
             Lock::Others => false,
@@ -73,8 +79,8 @@ impl Entry {
         // An error caused by the input or the request would recur, so that the finished files are of no use.
         let is_hopeless = matches!(error.fault(), Fault::File | Fault::Request) && !self.is_part;
         let mut is_left = false;
-        for shard in &plan.shards {
-            let path = output.join(&shard.name);
+        for name in names {
+            let path = output.join(name);
             is_left |= is_there(&path) && !(is_hopeless && remove(&path).is_ok());
         }
         if !is_left && retry(|| remove(&output.join(manifest::FILE))).is_ok() && self.is_created {
@@ -158,7 +164,7 @@ fn lock_manifest(output: &Path, manifest: &Value, is_part: bool) -> Result<Optio
 }
 
 /// Whether the directory does not exist, is empty, or has only the partial manifest of a killed run.
-pub(super) fn is_vacant(directory: &Path) -> Result<bool> {
+pub(in crate::convert) fn is_vacant(directory: &Path) -> Result<bool> {
     let at = |error| AnamnesisError::at_path(error, directory);
     if is_mounted(directory) {
         return Ok(entry_names(directory)?.is_empty());

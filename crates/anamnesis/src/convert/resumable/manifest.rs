@@ -11,55 +11,65 @@
 
 use std::fs::File;
 use std::hash::Hash;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::DirectoryPlan;
+use super::NamedPlan;
+use crate::catalog::TargetDtype;
 use crate::checkpoint::read_bounded;
+use crate::convert::ConvertTarget;
 use crate::error::{AnamnesisError, Result, quoted};
 use crate::io::output::PendingFile;
 use crate::io::temporary::PARTIAL;
-use crate::io::{Existing, existing_entry};
+use crate::io::{Existing, Source, existing_entry};
 use crate::pipeline::{Digest, Fingerprint};
 
 /// The file name of the manifest in the output directory.
-pub(super) const FILE: &str = ".anamnesis.json";
+pub(in crate::convert) const FILE: &str = ".anamnesis.json";
 
 /// Maximum size of a manifest that is read.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The folder in which new files are staged until all of them are complete, if they replace an existing output.
-pub(super) const STAGE: &str = ".anamnesis.new";
+pub(in crate::convert) const STAGE: &str = ".anamnesis.new";
 
-/// The manifest of this plan. It is the same for all parts of one conversion.
-pub(super) fn of(plan: &DirectoryPlan) -> Result<Value> {
-    let inputs: Vec<Value> = plan
-        .files
-        .iter()
-        .map(|(name, path)| {
-            let entry = existing_entry(path)?;
-            Ok(json!({ "name": name, "bytes": entry.bytes, "modified": entry.version }))
-        })
-        .collect::<Result<_>>()?;
-    let output = |shard: &super::Shard| {
-        let print = Fingerprint::of(&shard.plan, &plan.input.sources);
+/// What a manifest identifies.
+pub(in crate::convert) struct Contents<'a> {
+    pub target: ConvertTarget,
+    pub dtype: Option<TargetDtype>,
+    /// The input files with their names.
+    pub inputs: &'a [(String, PathBuf)],
+    pub sources: &'a [Box<dyn Source>],
+    pub files: &'a [NamedPlan<'a>],
+    /// The generated files beside them.
+    pub sidecars: &'a [(String, Vec<u8>)],
+}
+
+/// The manifest of these contents. It is the same for all parts of one conversion.
+pub(in crate::convert) fn of(contents: &Contents<'_>) -> Result<Value> {
+    let input = |(name, path): &(String, PathBuf)| {
+        let entry = existing_entry(path)?;
+        Ok(json!({ "name": name, "bytes": entry.bytes, "modified": entry.version }))
+    };
+    let output = |&(name, plan): &NamedPlan<'_>| {
+        let print = Fingerprint::of(plan, contents.sources);
         json!({
-            "name": shard.name,
-            "bytes": shard.plan.total_bytes,
+            "name": name,
+            "bytes": plan.total_bytes,
             "layout": print.outputs.to_string(),
             "sources": print.sources.to_string(),
             "coding": print.coding.to_string(),
         })
     };
     let mut sidecars = Digest::new();
-    plan.generated_sidecars()?.hash(&mut sidecars);
+    contents.sidecars.hash(&mut sidecars);
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "made": { "target": plan.target.name(), "dtype": plan.dtype.map(|dtype| dtype.to_string()) },
-        "inputs": inputs,
-        "outputs": plan.shards.iter().map(output).collect::<Vec<_>>(),
+        "made": { "target": contents.target.name(), "dtype": contents.dtype.map(|dtype| dtype.to_string()) },
+        "inputs": contents.inputs.iter().map(input).collect::<Result<Vec<_>>>()?,
+        "outputs": contents.files.iter().map(output).collect::<Vec<_>>(),
         "beside": sidecars.to_string(),
     }))
 }
@@ -74,7 +84,7 @@ pub(super) fn write(directory: &Path, manifest: &Value) -> Result<Option<Arc<Fil
 }
 
 /// The manifest of a directory, if it has one.
-pub(super) fn read(directory: &Path) -> Result<Option<Value>> {
+pub(in crate::convert) fn read(directory: &Path) -> Result<Option<Value>> {
     let Some(text) = read_bounded(&directory.join(FILE), MAX_BYTES, None)? else { return Ok(None) };
     let value = serde_json::from_slice(&text)
         .map_err(|error| AnamnesisError::parse(format!("{}: {error}", directory.join(FILE).display())))?;
