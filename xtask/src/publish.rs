@@ -9,6 +9,9 @@ use crate::{api, cargo};
 /// The crates that are published, in the order in which they are.
 const PUBLISHED: [&str; 4] = ["anamnesis-kernels", "anamnesis", "anamnesis-remote", "anamnesis-cli"];
 
+/// The target folder of the packages.
+const FOLDER: &str = "target/packages";
+
 /// The most bytes of a package, compressed.
 const MOST_BYTES: u64 = 10 << 20;
 
@@ -27,21 +30,37 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Packages every crate. Those of the workspace are built from their packages, each with the packages of the others.
 fn package() -> Result<(), String> {
-    let mut package = vec!["package", "--allow-dirty", "--quiet"];
+    forget_packages();
+    let mut package = vec!["package", "--allow-dirty", "--quiet", "--target-dir", FOLDER];
     package.extend(PUBLISHED.iter().flat_map(|name| ["--package", name]));
     cargo(&package)?;
     for manifest in MANIFESTS {
         // Built by `cargo xtask frameworks`: their own workspaces do not have the packages of the library.
-        let into = ["--manifest-path", manifest, "--target-dir", "target"];
+        let into = ["--manifest-path", manifest, "--target-dir", FOLDER];
         cargo(&[&["package", "--no-verify", "--exclude-lockfile", "--allow-dirty", "--quiet"][..], &into].concat())?;
     }
-    for entry in std::fs::read_dir("target/package").map_err(|error| format!("target/package: {error}"))?.flatten() {
+    let folder = format!("{FOLDER}/package");
+    for entry in std::fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?.flatten() {
         let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
         if entry.path().extension().is_some_and(|extension| extension == "crate") && bytes > MOST_BYTES {
             return Err(format!("{} has {bytes} bytes", entry.path().display()));
         }
     }
     Ok(())
+}
+
+/// Removes the packages of an earlier run, unpacked and built: cargo recognises them by their version alone, and would
+/// take the old ones. The name of its registry for them begins with a hyphen, for it has no host.
+fn forget_packages() {
+    let _ = std::fs::remove_dir_all(FOLDER);
+    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")));
+    let Ok(home) = home else { return };
+    let files = |folder: String| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for registry in files(format!("{home}/registry/src")) {
+        if registry.file_name().to_string_lossy().starts_with('-') {
+            let _ = std::fs::remove_dir_all(registry.path());
+        }
+    }
 }
 
 /// Runs `cargo deny` if it is installed: advisories, duplicates and sources of the dependencies too.
