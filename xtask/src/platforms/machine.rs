@@ -114,7 +114,8 @@ pub(super) fn s390x() -> Machine {
         ],
         linker: "s390x-linux-gnu-gcc",
         runner: "qemu-s390x -L /usr/s390x-linux-gnu".to_owned(),
-        skipped: &[],
+        // QEMU before 8.0.4 multiplies two floats into a double wrongly (MDEB, MDEBR), on which a measured cosine depends.
+        skipped: &["the_measured_error_is_that_of_the_file"],
     }
 }
 

@@ -7,7 +7,11 @@ use crate::base::simd::Portable;
 /// A bit for each element.
 #[inline(always)]
 fn bits(is_set: impl Fn(usize) -> bool) -> u32 {
-    (0..GROUP).fold(0, |bits, place| bits | u32::from(is_set(place)) << place)
+    let mut bits = 0;
+    for place in 0..GROUP {
+        bits |= u32::from(is_set(place)) << place;
+    }
+    bits
 }
 
 impl Groups for Portable {

@@ -2,6 +2,8 @@
 //!
 //! A point is two bytes; each of their four nibbles is looked up in its own table.
 
+#[cfg_attr(target_arch = "aarch64", path = "neon.rs")]
+mod bytes;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -1,20 +1,9 @@
 //! The portable approximate distances.
 
+use super::bytes::sums;
 use super::{FEW, Points, Sums, Tables};
 use crate::base::GROUP;
 use crate::base::simd::Portable;
-
-/// The sums of a group.
-#[inline(always)]
-fn sums(tables: &Tables, [lower, upper]: &Points) -> [u8; GROUP] {
-    let mut sums = [0; GROUP];
-    for i in 0..GROUP {
-        let nibbles = [lower[i] & 15, lower[i] >> 4, upper[i] & 15, upper[i] >> 4];
-        let found = |nibble: usize| tables[nibble][usize::from(nibbles[nibble])];
-        sums[i] = found(0).saturating_add(found(1)).saturating_add(found(2)).saturating_add(found(3));
-    }
-    sums
-}
 
 impl Sums for Portable {
     #[inline(always)]
@@ -37,7 +26,18 @@ impl Sums for Portable {
 
     #[inline(always)]
     fn least(self, tables: &Tables, groups: &[Points]) -> u8 {
-        groups.iter().flat_map(|group| sums(tables, group)).min().unwrap_or(u8::MAX)
+        let mut least = [u8::MAX; GROUP];
+        for group in groups {
+            let sums = sums(tables, group);
+            for i in 0..GROUP {
+                least[i] = least[i].min(sums[i]);
+            }
+        }
+        let mut smallest = u8::MAX;
+        for one in least {
+            smallest = smallest.min(one);
+        }
+        smallest
     }
 
     #[inline(always)]
@@ -56,9 +56,12 @@ impl Sums for Portable {
         for place in 0..FEW {
             let point = usize::from(u16::from_le_bytes([lower[place], upper[place]]));
             let term = |element: usize| terms[levels * element + (point >> (16 / D * element)) % levels];
-            let distance = (0..D).fold(0.0, |sum: f32, element| sum + term(element));
+            let mut distance = 0.0;
+            for element in 0..D {
+                distance += term(element);
+            }
             // Distances are non-negative: their bits compare like them.
-            let bits = distance.to_bits().cast_signed();
+            let bits = f32::to_bits(distance).cast_signed();
             (least, found) = if bits < least { (bits, place) } else { (least, found) };
         }
         found
