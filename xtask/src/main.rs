@@ -81,7 +81,9 @@ fn test() -> Result<(), String> {
     cargo(&["test", "--workspace"])?;
     features::run()?;
     python::run(python::Build::Debug)?;
-    asm::run()
+    asm::run()?;
+    frameworks::run()?;
+    publish::run()
 }
 
 /// The folders whose modules a macro declares: rustfmt does not find them by itself.

@@ -1,9 +1,11 @@
 //! Checks that the crates can be published: their packages, documentation, interface, and the licences of their
 //! dependencies.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::frameworks::MANIFESTS;
+use crate::python::execute;
 use crate::{api, cargo};
 
 /// The crates that are published, in the order in which they are.
@@ -39,6 +41,7 @@ fn package() -> Result<(), String> {
         let into = ["--manifest-path", manifest, "--target-dir", FOLDER];
         cargo(&[&["package", "--no-verify", "--exclude-lockfile", "--allow-dirty", "--quiet"][..], &into].concat())?;
     }
+    run_examples()?;
     let folder = format!("{FOLDER}/package");
     for entry in std::fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?.flatten() {
         let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
@@ -47,6 +50,46 @@ fn package() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Runs the examples of the crates for frameworks from their packages, with those of the library.
+fn run_examples() -> Result<(), String> {
+    let unpacked = format!("{FOLDER}/unpacked");
+    std::fs::create_dir_all(&unpacked).map_err(|error| format!("{unpacked}: {error}"))?;
+    let unpack = |name: &str| -> Result<String, String> {
+        let package = package_of(name)?;
+        execute(Command::new("tar").args(["xzf", &format!("{FOLDER}/package/{package}.crate"), "-C", &unpacked]))?;
+        Ok(package)
+    };
+    let library = PUBLISHED[..2].iter().map(|name| Ok((name, unpack(name)?))).collect::<Result<Vec<_>, String>>()?;
+    for manifest in MANIFESTS {
+        let folder = Path::new(manifest).parent().unwrap_or(Path::new("."));
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let package = format!("{unpacked}/{}", unpack(&format!("anamnesis-{name}"))?);
+        let path = format!("{package}/Cargo.toml");
+        let mut text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        text += "\n[workspace]\n\n[patch.crates-io]\n";
+        for (name, folder) in &library {
+            text += &format!("{name} = {{ path = \"../{folder}\" }}\n");
+        }
+        std::fs::write(&path, text).map_err(|error| format!("{path}: {error}"))?;
+        let lock = format!("{package}/Cargo.lock");
+        std::fs::copy(folder.join("Cargo.lock"), &lock).map_err(|error| format!("{lock}: {error}"))?;
+        cargo(&["run", "--manifest-path", &path, "--target-dir", "target/frameworks", "--example", "llama"])?;
+    }
+    Ok(())
+}
+
+/// The name of the package of a crate, with its version.
+fn package_of(name: &str) -> Result<String, String> {
+    let entries = std::fs::read_dir(format!("{FOLDER}/package")).map_err(|error| format!("{FOLDER}: {error}"))?;
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut packages = names.filter_map(|file| Some(file.strip_suffix(".crate")?.to_owned()));
+    let is_of = |package: &String| {
+        let version = package.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+        version.is_some_and(|version| version.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    packages.find(is_of).ok_or_else(|| format!("{name} has no package"))
 }
 
 /// Removes the packages of an earlier run, unpacked and built: cargo recognises them by their version alone, and would

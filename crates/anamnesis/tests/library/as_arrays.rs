@@ -74,6 +74,6 @@ fn a_mapped_file_is_not_copied() {
     let checkpoint = Checkpoint::open(&path, &ParseLimits::default()).unwrap();
     let name = checkpoint.tensors()[0].name.to_owned();
     let stored = checkpoint.stored_array::<f32, Ix2>(&name).unwrap();
-    assert!(stored.is_view());
+    assert_eq!(stored.is_view(), cfg!(target_endian = "little"));
     assert_eq!(stored, ndarray::array![[1.0, 2.0], [3.0, 4.0]]);
 }

@@ -319,8 +319,10 @@ fn values_of_a_decoded_tensor_are_borrowed_as_their_type() {
         let numbers: Vec<f32> =
             tensor.data.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect();
         let (narrow, wide) = (tensor.values::<f32>().unwrap(), tensor.values::<f64>().unwrap());
-        assert!(matches!(narrow, Cow::Borrowed(_)) && matches!(wide, Cow::Owned(_)), "{}", tensor.name);
-        assert_eq!(bytemuck::cast_slice::<u8, f32>(&tensor.data), numbers);
+        let is_little = cfg!(target_endian = "little");
+        assert_eq!(matches!(narrow, Cow::Borrowed(_)), is_little, "{}", tensor.name);
+        assert!(matches!(wide, Cow::Owned(_)), "{}", tensor.name);
+        assert!(!is_little || bytemuck::cast_slice::<u8, f32>(&tensor.data) == numbers);
         assert_eq!(*narrow, numbers);
         assert!(wide.iter().zip(&numbers).all(|(wide, &narrow)| *wide == f64::from(narrow)));
         assert_eq!(wide.len(), numbers.len());
