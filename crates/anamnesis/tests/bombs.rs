@@ -270,6 +270,40 @@ fn parts() -> Vec<(&'static str, MemoryTensors<Vec<u8>>, String)> {
     ]
 }
 
+/// Files of another library, in which each number in turn that could be a size is replaced by a huge one.
+fn swollen() -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let swell = |path: &str, width: usize, sizes: &[u64]| {
+        let whole = std::fs::read(support::fixture(path)).unwrap();
+        let mut files = Vec::new();
+        for start in (0..whole.len() - width).step_by(width) {
+            let mut number = [0; 8];
+            number[..width].copy_from_slice(&whole[start..start + width]);
+            if !(1..=whole.len() as u64).contains(&u64::from_le_bytes(number)) {
+                continue;
+            }
+            for size in sizes {
+                let mut bytes = whole.clone();
+                bytes[start..start + width].copy_from_slice(&size.to_le_bytes()[..width]);
+                files.push(bytes);
+            }
+        }
+        files
+    };
+    let wide = [1 << 31, 1 << 40, i64::MAX as u64];
+    vec![
+        ("HDF5: each number up to 2^63", swell("hdf5/types.h5", 8, &wide)),
+        ("HDF5, in chunks: each number up to 2^63", swell("hdf5/chunks.h5", 8, &wide)),
+        ("HDF5, in chunks: each short number up to 2^31", swell("hdf5/chunks.h5", 4, &[1 << 24, (1 << 31) - 1])),
+        ("TFLite: each number up to 2^32", swell("tflite/quantised.tflite", 4, &[1 << 24, (1 << 31) - 1, u64::MAX])),
+    ]
+}
+
+/// Everything that is done with a file, its values included.
+fn decode_all(bytes: Vec<u8>) -> bool {
+    let Ok(checkpoint) = Checkpoint::from_bytes(bytes, &ParseLimits::default()) else { return false };
+    checkpoint.decoded(TargetDtype::F32).all(|tensor| tensor.is_ok())
+}
+
 /// The time that this thread has run; where the system does not count it, the time that has passed.
 fn processor_time() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -288,14 +322,31 @@ fn every_bomb_ends_within_a_bound() {
     });
     println!("| bomb | bytes | outcome | peak memory | time |\n|---|---|---|---|---|");
     for (name, bytes, bomb) in files.chain(parts) {
-        // The bomb itself is held by the caller.
-        let before = HELD.load(Ordering::Relaxed);
-        PEAK.store(before, Ordering::Relaxed);
-        let start = processor_time();
-        let outcome = look_at(bomb);
-        let time = (processor_time() - start).as_millis();
-        let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
+        let (outcome, peak, time) = measured(|| look_at(bomb));
         println!("| {name} | {bytes} | {outcome} | {:.1} MB | {time} ms |", peak as f64 / 1e6);
         assert!(peak <= MOST, "{name}: {peak} bytes for {bytes}");
     }
+    for (name, files) in swollen() {
+        let bytes = files.iter().map(Vec::len).max().unwrap_or(0);
+        let (count, mut read, mut most, mut longest) = (files.len(), 0, 0, 0);
+        assert!(count > 50, "{name}: {count} files");
+        for file in files {
+            let (is_read, peak, time) = measured(|| decode_all(file));
+            read += usize::from(is_read);
+            (most, longest) = (most.max(peak), longest.max(time));
+        }
+        let outcome = format!("{count} files: {read} read, others refused");
+        println!("| {name} | {bytes} | {outcome} | {:.1} MB | {longest} ms |", most as f64 / 1e6);
+        assert!(most <= MOST, "{name}: {most} bytes");
+    }
+}
+
+/// The result of `work`, the most bytes that it held beyond those held before, and its time in milliseconds.
+fn measured<T>(work: impl FnOnce() -> T) -> (T, usize, u128) {
+    let before = HELD.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let start = processor_time();
+    let result = work();
+    let time = (processor_time() - start).as_millis();
+    (result, PEAK.load(Ordering::Relaxed).saturating_sub(before), time)
 }

@@ -6,7 +6,7 @@ use super::attribute;
 use super::chunks::{Grid, Index};
 use super::datatype::Type;
 use super::file::{Bytes, File, defined};
-use super::filters::{Filter, Filtered, filters};
+use super::filters::{Filter, Filtered, MAX_GROWTH, filters};
 use super::header::Message;
 use crate::catalog::dtype::elements;
 use crate::catalog::{Dtype, Extent, StoredTensor};
@@ -29,6 +29,10 @@ const MAX_DTYPE_BYTES: u64 = 1 << 16;
 /// Maximum bytes of a chunk with filters, which is restored as a whole.
 const MAX_CHUNK_BYTES: u64 = 64 << 20;
 const MAX_RANK: u8 = 32;
+/// Maximum ratio of the size of a dataset, which may lack chunks, to that of its file: the expansion of deflate.
+const HDF5_MAX_GROWTH: u64 = MAX_GROWTH;
+/// Bytes that every dataset may have.
+const FREE_BYTES: u64 = 16 << 20;
 
 /// A dataset of numbers.
 pub(super) struct Dataset {
@@ -93,6 +97,11 @@ impl Dataset {
             (None, Some(message)) => sized(&mut message.bytes(), element_bytes)?,
             (None, None) => Vec::new(),
         };
+        let most = file.bytes().saturating_mul(HDF5_MAX_GROWTH).max(FREE_BYTES);
+        if bytes > most {
+            let why = format!("a dataset of {bytes} bytes in a file of {}, {most} are allowed", file.bytes());
+            return Err(AnamnesisError::limit("HDF5_MAX_GROWTH", why));
+        }
         let shaped = Shaped { shape, max_shape, element_bytes, bytes };
         let data = match shaped.layout(file, layout, filters, budget)? {
             Ok(data) => data,

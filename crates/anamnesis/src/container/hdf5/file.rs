@@ -67,6 +67,10 @@ impl<'p, 's> File<'p, 's> {
         Ok(offset)
     }
 
+    pub(super) fn bytes(&self) -> u64 {
+        self.pages.len()
+    }
+
     /// The offset of the file's bytes in its source.
     pub(super) fn start(&self) -> u64 {
         self.pages.start()

@@ -25,7 +25,7 @@ pub(super) enum Filter {
 /// Bytes of the checksum of fletcher32.
 const CHECKSUM_BYTES: usize = 4;
 /// Maximum expansion of deflate.
-const MAX_GROWTH: u64 = 1032;
+pub(super) const MAX_GROWTH: u64 = 1032;
 
 /// The filters of a message, or the name of one that is not undone.
 pub(super) fn filters(content: &[u8]) -> Result<std::result::Result<Vec<Filter>, String>> {
