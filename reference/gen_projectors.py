@@ -1,7 +1,8 @@
 """Tiny multimodal checkpoints without their language models, and the projectors that the converter of llama.cpp (the tree at
 `$LLAMA`) writes for them with `--mmproj`.
 
-transformers names and shapes the tensors, and random numbers fill them. Arguments name the cases to write; without any, all are.
+transformers or `towers.py` name and shape the tensors, and random numbers fill them. Arguments name the cases to write;
+without any, all are.
 """
 
 import json
@@ -16,6 +17,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from common import FIXTURES, REF, seed
+from towers import TOWERS
 
 LLAMA = os.environ.get("LLAMA", str(REF / "llama"))
 FOLDER = FIXTURES / "projectors"
@@ -84,6 +86,15 @@ def granite_speech():
     return transformers.GraniteSpeechConfig(text_config=text, encoder_config=encoder, projector_config=former, **sizes)
 
 
+def granite_speech_plus():
+    config = granite_speech().to_dict()
+    encoder = {**config["encoder_config"], "model_type": "granite_speech_plus_encoder", "cat_hidden_layers": [1]}
+    former = {**config["projector_config"], "encoder_hidden_size": 32}
+    own = {key: config[key] for key in ("downsample_rate", "window_size", "has_lora_adapter", "audio_token_index")}
+    text = {**TEXT, "model_type": "granite"}
+    return transformers.GraniteSpeechPlusConfig(text_config=text, encoder_config=encoder, projector_config=former, **own)
+
+
 # The class, its configuration, and the types of the outputs.
 CASES = {
     "gemma3": (
@@ -121,6 +132,23 @@ CASES = {
         lambda: transformers.Qwen2AudioConfig(audio_config=AUDIO, text_config={**TEXT, "model_type": "qwen2"}),
         ["f16"],
     ),
+    "qwen4_exp": (
+        "Qwen4ExpForConditionalGeneration",
+        lambda: transformers.Qwen4ExpConfig(
+            text_config=TEXT, vision_config={**QWEN, "num_position_embeddings": 9, "deepstack_visual_indexes": []}
+        ),
+        ["f16"],
+    ),
+    "gemma4_unified": (
+        "Gemma4UnifiedForConditionalGeneration",
+        lambda: transformers.Gemma4UnifiedConfig(
+            text_config={**TEXT, "global_head_dim": 8, "layer_types": ["full_attention"]},
+            vision_config={"patch_size": 2, "pooling_kernel_size": 2, "mm_embed_dim": 16, "mm_posemb_size": 6, "output_proj_dims": 16},
+            audio_config={"audio_embed_dim": 20},
+        ),
+        ["f16", "bf16"],
+    ),
+    "granite_speech_plus": ("GraniteSpeechPlusForConditionalGeneration", granite_speech_plus, ["f16"]),
     "granite_speech": ("GraniteSpeechForConditionalGeneration", granite_speech, ["f16"]),
 }
 # Tensors of the language models, in front of which `model.` may be.
@@ -128,11 +156,17 @@ TEXT_NAMES = ("language_model.", "lm_head.", "embed_tokens.", "layers.", "norm."
 
 
 def write(name):
-    class_name, config, types = CASES[name]
     seed(f"projectors/{name}")
     directory = FOLDER / name
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
+    if name in TOWERS:
+        config, shapes, preprocessor, types = TOWERS[name]
+        (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+        tensors = {key: random(key, shape, torch.bfloat16) for key, shape in shapes.items()}
+        finish(name, directory, tensors, {**PREPROCESSOR, **preprocessor}, types)
+        return
+    class_name, config, types = CASES[name]
     model = getattr(transformers, class_name)(config()).to(torch.bfloat16)
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
@@ -145,10 +179,19 @@ def write(name):
         if name == "gemma3":
             # The name in published models, the only one that the converter knows.
             key = key.replace("vision_tower.", "vision_tower.vision_model.")
-        random = torch.randn(value.shape) * 0.5
-        kept[key] = (random.abs() + 0.5 if key.endswith("running_var") else random).to(value.dtype)
-    save_file(kept, str(directory / "model.safetensors"), metadata={"format": "pt"})
-    (directory / "preprocessor_config.json").write_text(json.dumps(PREPROCESSOR, indent=1) + "\n")
+        kept[key] = random(key, value.shape, value.dtype)
+    finish(name, directory, kept, PREPROCESSOR, types)
+
+
+def random(key, shape, dtype):
+    values = torch.randn(shape) * 0.5
+    return (values.abs() + 0.5 if key.endswith("running_var") else values).to(dtype)
+
+
+def finish(name, directory, tensors, preprocessor, types):
+    """Writes the tensors and the description of preprocessing, and converts the directory."""
+    save_file(tensors, str(directory / "model.safetensors"), metadata={"format": "pt"})
+    (directory / "preprocessor_config.json").write_text(json.dumps(preprocessor, indent=1) + "\n")
     if name == "mistral3":
         (directory / "tokenizer_config.json").write_text(json.dumps(BREAK, indent=1) + "\n")
     for kind in types:
@@ -159,5 +202,5 @@ def write(name):
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or CASES:
+    for name in sys.argv[1:] or [*CASES, *TOWERS]:
         write(name)

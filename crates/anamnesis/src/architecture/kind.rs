@@ -81,7 +81,7 @@ pub struct Architecture {
 }
 
 /// Prefixes of keys that do not begin with the name of the architecture.
-const WHOLE_KEYS: [&str; 4] = ["general.", "tokenizer.", "diffusion.", "xielu."];
+const WHOLE_KEYS: [&str; 5] = ["general.", "tokenizer.", "diffusion.", "xielu.", "vision.pos_emb_"];
 
 /// The key that counts layers for multi-token prediction.
 const NEXTN_KEY: &str = "nextn_predict_layers";

@@ -32,16 +32,18 @@ fn convert(directory: &Path, options: &ConvertOptions) -> anamnesis::Result<Vec<
 
 #[test]
 fn every_file_is_that_of_the_converter() {
+    let mut unequal = Vec::new();
     for (case, dtype, expected) in cases() {
         let options = ConvertOptions::new().with_output_dtype(dtype);
-        let made = convert(&fixture("projectors").join(&case), &options).unwrap();
         let wanted = std::fs::read(expected).unwrap();
-        if case == "granite_speech" {
-            assert_nearly_equal(&made, &wanted);
-        } else {
-            assert!(made == wanted, "{case} {dtype}");
+        match convert(&fixture("projectors").join(&case), &options) {
+            Ok(made) if case.starts_with("granite_speech") => assert_nearly_equal(&made, &wanted),
+            Ok(made) if made == wanted => {}
+            Ok(_) => unequal.push(format!("{case} {dtype}")),
+            Err(error) => unequal.push(format!("{case} {dtype}: {error}")),
         }
     }
+    assert!(unequal.is_empty(), "{}", unequal.join("\n"));
 }
 
 /// torch uses MKL for square roots, whose last bit differs: in the scale of a batch norm.
@@ -102,6 +104,10 @@ fn a_tower_without_its_projector_is_refused_and_a_projector_without_its_tower() 
         ("granite_speech", "projector.qformer.", "projector.qformer."),
         ("granite_speech", "batch_norm.running_var", "running_var"),
         ("mistral3", "layers.1.", "vision_tower.transformer.layers.1."),
+        ("phi4_v", "layers.2.", "layers.2."),
+        ("glm_asr", "audio_bos_eos_token", "audio_bos_eos_token"),
+        ("minimax_m3", "patch_merge_mlp.", "patch_merge_mlp."),
+        ("gemma4_unified", "pos_embedding", "pos_embedding"),
     ] {
         let mut changed = Changed::of(case);
         changed.tensors.tensors.retain(|tensor, _| !tensor.contains(part));
@@ -131,6 +137,13 @@ fn every_unfit_key_is_named_at_once() {
         ("qwen2_audio", "audio_config", &["num_mel_bins", "max_source_positions"]),
         ("granite_speech", "encoder_config", &["hidden_dim", "num_layers", "dim_head", "context_size", "max_pos_emb"]),
         ("granite_speech", "projector_config", &["hidden_size", "num_attention_heads", "num_hidden_layers"]),
+        ("kimi_k25", "vision_config", &["init_pos_emb_height", "hidden_size", "patch_size", "num_attention_heads"]),
+        ("gemma4_unified", "vision_config", &["mm_embed_dim", "mm_posemb_size", "pooling_kernel_size"]),
+        ("gemma4_unified", "audio_config", &["audio_embed_dim"]),
+        ("cogvlm", "vision_config", &["num_positions"]),
+        ("phi4_v", "vision_config", &["num_hidden_layers", "num_patches"]),
+        ("glm_asr", "whisper_config", &["num_mel_bins"]),
+        ("meralion2", "speech_config", &["encoder_layers"]),
     ] {
         for key in keys {
             for value in &values {

@@ -112,3 +112,47 @@ pub(super) fn negated(tensor: Reshaped, config: &Config, head: Size) -> Result<R
     let row = tensor.whole_row();
     Ok(tensor.each(Formula::Times { row, period: size, factors }))
 }
+
+/// The rows of a head, if this many heads have them in all.
+fn rows_per_head(rows: u64, config: &Config, heads: Size) -> Result<u64> {
+    let count = (heads.of)(config)?;
+    match rows.checked_div(count).filter(|_| rows.is_multiple_of(count)) {
+        Some(size @ 1..) => Ok(size),
+        _ => Err(AnamnesisError::parse(format!("{rows} rows are not those of {count} heads ({})", heads.hf))),
+    }
+}
+
+/// In the queries and keys of a fused tensor, the even pairs of each head's rows before the odd ones, or back.
+pub(super) fn halved_pairs(tensor: &Reshaped, config: &Config, heads: Size, is_back: bool) -> Result<Reshaped> {
+    let (rows, row) = (tensor.rows(), 2 * tensor.whole_row());
+    let size = rows_per_head(rows / 3, config, heads)?;
+    if !rows.is_multiple_of(3) || !size.is_multiple_of(4) {
+        let why = format!("{rows} rows are no queries, keys and values in heads of pairs for two axes ({})", heads.hf);
+        return Err(AnamnesisError::parse(why));
+    }
+    let step = match is_back {
+        true => Step::Pair { row, rows: size / 2 },
+        false => Step::Unpair { row, rows: size / 2 },
+    };
+    let (rotated, values) = (tensor.cut(0, rows / 3 * 2).after(step), tensor.cut(rows / 3 * 2, rows / 3));
+    Ok(tensor.with_rows(Tree::Stacked(vec![rotated, values]), rows))
+}
+
+/// The size of heads whose rows three axes share in llama.cpp.
+const HEAD_OF_AXES: u64 = 80;
+
+/// The halves of three axes in each head, joined or apart again.
+pub(super) fn axes_joined(tensor: &Reshaped, config: &Config, heads: Size, is_back: bool) -> Result<Reshaped> {
+    let (rows, row) = (tensor.rows(), tensor.whole_row());
+    let size = rows_per_head(rows, config, heads)?;
+    if size != HEAD_OF_AXES {
+        let why = format!("heads of {size} rows, {HEAD_OF_AXES} are needed for three axes ({})", heads.hf);
+        return Err(AnamnesisError::parse(why));
+    }
+    let half = size / 6;
+    let (outer, inner) = if is_back { (3, 2) } else { (2, 3) };
+    let part = |start, count| tensor.tree.clone().after(Step::Part { row, per: size, start, count });
+    let rotated = part(0, 6 * half).after(Step::Swap { row: half * row, outer, inner });
+    let trees = vec![(rotated, 6 * half * row), (part(6 * half, size - 6 * half), (size - 6 * half) * row)];
+    Ok(tensor.with_rows(Tree::Interleaved(trees), rows))
+}

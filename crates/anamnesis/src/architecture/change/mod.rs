@@ -15,7 +15,7 @@ use super::state_space;
 use super::tree::{Fold, Formula, Step, Tree};
 use crate::error::{AnamnesisError, Result, quoted};
 
-use heads::{negated, rows_of_head, rows_of_size};
+use heads::{axes_joined, halved_pairs, negated, rows_of_head, rows_of_size};
 use reshaped::misfit;
 
 pub(crate) use factor::Factor;
@@ -37,6 +37,12 @@ pub(crate) enum Change {
     RotaryOf(Size),
     /// The inverse for the first rows of each head, in models with multimodal RoPE: their even rows, then the odd ones.
     HalvedRotary(&'static RotatedRows),
+    /// In the queries and keys of a fused tensor, the pairs of each head's rows belong to two axes in turn: those of the
+    /// first come before those of the second. The number of heads.
+    HalvedPairs(Size),
+    /// Each head's rows are the first halves of three axes, then the second halves: both halves of each axis come together.
+    /// The number of heads.
+    AxesJoined(Size),
     /// Some parts of the rows of every group, part by part.
     Parts(&'static Parts),
     /// The value heads of every key head come one after another: those of all key heads alternate instead.
@@ -61,6 +67,8 @@ pub(crate) enum Change {
     Groups(&'static str),
     /// The middle dimension of three, which is 1, is dropped: `conv1d`.
     WithoutMiddle,
+    /// The first two of three dimensions change places.
+    FirstTwoSwapped,
     /// One of the frames that a convolution over time has, which are its third dimension.
     Frame(u64),
     /// Patches of this size with the channels of a pixel side by side: a convolution, channel by channel.
@@ -196,6 +204,8 @@ impl Change {
                 Ok(tensor.after(Step::Pair { row, rows }))
             }
             Self::HalvedRotary(rows) => rows.changed(tensor, config, false),
+            Self::HalvedPairs(heads) => halved_pairs(&tensor, config, heads, false),
+            Self::AxesJoined(heads) => axes_joined(&tensor, config, heads, false),
             Self::Parts(parts) => parts.taken(tensor, config),
             Self::Tiled(heads) => heads.swapped(tensor, config, false),
             Self::Plus(number) => Ok(tensor.each(Formula::Plus(number))),
@@ -237,6 +247,7 @@ impl Change {
                 [rows, 1, cols] => Ok(tensor.with_shape(vec![rows, cols])),
                 _ => Err(misfit(&tensor.shape, "[channels, 1, width]")),
             },
+            Self::FirstTwoSwapped => first_two_swapped(tensor),
             Self::Frame(_) | Self::ChannelsFirst(_) | Self::SummedFrames(..) => self.convolution(tensor, config),
             Self::AsList if tensor.shape.is_empty() => Ok(tensor.with_shape(vec![1])),
             Self::AsList => Ok(tensor),
@@ -325,6 +336,8 @@ impl Change {
                 Ok(tensor.after(Step::Unpair { row, rows }))
             }
             Self::HalvedRotary(rows) => rows.changed(tensor, config, true),
+            Self::HalvedPairs(heads) => halved_pairs(&tensor, config, heads, true),
+            Self::AxesJoined(heads) => axes_joined(&tensor, config, heads, true),
             Self::Parts(parts) => parts.put_back(tensor, config),
             Self::Tiled(heads) => heads.swapped(tensor, config, true),
             Self::Plus(number) => Ok(tensor.each(Formula::Plus(-number))),
@@ -349,6 +362,7 @@ impl Change {
                 [rows, cols] => Ok(tensor.with_shape(vec![rows, 1, cols])),
                 _ => Err(misfit(&tensor.shape, "[channels, width]")),
             },
+            Self::FirstTwoSwapped => first_two_swapped(tensor),
             Self::Frame(_)
             | Self::ChannelsFirst(_)
             | Self::SummedFrames(..)
@@ -402,6 +416,17 @@ impl Change {
             }
             (_, shape) => Err(misfit(shape, "a matrix")),
         }
+    }
+}
+
+/// A tensor of three dimensions, with the second one first.
+fn first_two_swapped(tensor: Reshaped) -> Result<Reshaped> {
+    match tensor.shape[..] {
+        [first, second, values] => {
+            let step = Step::Swap { row: values as u64, outer: first as u64, inner: second as u64 };
+            Ok(tensor.after(step).with_shape(vec![second, first, values]))
+        }
+        _ => Err(misfit(&tensor.shape, "three dimensions")),
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
     rules: &[
         CONVOLUTION,
         SIGLIP_LAYERS,
+        POSITIONS_AND_NORM,
         &[
             model("mm.mm_input_projection_weight", "mm.input_projection.weight", &[V_HIDDEN, TEXT]),
             model("mm.mm_soft_emb_norm.weight", "mm.soft_emb_norm.weight", &[V_HIDDEN]).with(&[Change::PlusOne]),

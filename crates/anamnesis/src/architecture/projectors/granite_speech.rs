@@ -112,7 +112,21 @@ const PROJECTION: &[Rule] = &[
     qformer("output_query.dense.*", "ffn_down.*", &[P_HIDDEN, P_INNER]),
 ];
 
-pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
+const SIZES: AudioSizes = AudioSizes { hidden: HIDDEN, ffn: INNER, layers: LAYERS, heads: HEADS };
+
+const OWN_KEYS: &[Key] = &[
+    projector(|_| Ok(Some("granite_speech"))),
+    sized("audio.num_mel_bins", INPUT),
+    real_fn("audio.attention.layer_norm_epsilon", |_| Ok(Some(1e-5))),
+    count_fn("audio.chunk_size", |config| config.divisor("encoder_config.context_size").map(Some)),
+    sized("audio.conv_kernel_size", KERNEL),
+    count_fn("audio.max_pos_emb", |config| config.divisor("encoder_config.max_pos_emb").map(Some)),
+    sized("audio.projector.window_size", WINDOW),
+    sized("audio.projector.downsample_rate", RATE),
+    sized("audio.projector.head_count", P_HEADS),
+];
+
+const GRANITE_SPEECH: Architecture = Architecture {
     classes: &[class("GraniteSpeechForConditionalGeneration", "granite_speech")],
     renames: &[
         Rename::Prefix("encoder.", "audio."),
@@ -131,20 +145,28 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
             model("audio.attention_dists", "", &[]).left_out(),
         ],
     ],
-    keys: &[
-        &audio_keys(AudioSizes { hidden: HIDDEN, ffn: INNER, layers: LAYERS, heads: HEADS }),
-        &[
-            projector(|_| Ok(Some("granite_speech"))),
-            sized("audio.num_mel_bins", INPUT),
-            real_fn("audio.attention.layer_norm_epsilon", |_| Ok(Some(1e-5))),
-            count_fn("audio.chunk_size", |config| config.divisor("encoder_config.context_size").map(Some)),
-            sized("audio.conv_kernel_size", KERNEL),
-            count_fn("audio.max_pos_emb", |config| config.divisor("encoder_config.max_pos_emb").map(Some)),
-            sized("audio.projector.window_size", WINDOW),
-            sized("audio.projector.downsample_rate", RATE),
-            sized("audio.projector.head_count", P_HEADS),
-        ],
-    ],
+    keys: &[&audio_keys(SIZES), OWN_KEYS],
     types: TypeRules::PROJECTOR.and_f32(&[".conv_dw.", ".conv_pw1.", ".conv_pw2."]),
     ..PROJECTOR
-}];
+};
+
+pub(super) const ARCHITECTURES: &[Architecture] = &[
+    GRANITE_SPEECH,
+    Architecture {
+        classes: &[class("GraniteSpeechPlusForConditionalGeneration", "granite_speech_plus")],
+        keys: &[&audio_keys(SIZES), OWN_KEYS, &[ints_fn("audio.feature_layer", feature_layers)]],
+        ..GRANITE_SPEECH
+    },
+];
+
+/// The layers whose outputs the projector gets besides that of the last.
+fn feature_layers(config: &Config) -> Result<Option<Vec<i32>>> {
+    let key = "encoder_config.cat_hidden_layers";
+    let Some(layers) = config.counts(key)?.filter(|layers| !layers.is_empty()) else { return Ok(None) };
+    let (count, input) = (layers.len() as u64 + 1, (P_INPUT.of)(config)?);
+    if (HIDDEN.of)(config)?.checked_mul(count) != Some(input) {
+        let why = format!("config.json: {} is {input}, {count} times hidden_dim is needed", quoted(P_INPUT.hf));
+        return Err(AnamnesisError::parse(why));
+    }
+    Ok(Some(layers.iter().map(|layer| i32::try_from(*layer).unwrap_or(i32::MAX)).collect()))
+}

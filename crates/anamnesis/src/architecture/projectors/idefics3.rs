@@ -25,6 +25,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
     rules: &[
         CONVOLUTION,
         SIGLIP_LAYERS,
+        POSITIONS_AND_NORM,
         &[model("mm.modality_projection.proj.weight", "mm.model.fc.weight", &[TEXT, SHUFFLED])],
     ],
     keys: &[

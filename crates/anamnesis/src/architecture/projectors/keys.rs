@@ -88,6 +88,16 @@ pub(super) const fn audio_keys(sizes: AudioSizes) -> [Key; 7] {
     ]
 }
 
+/// The keys of a tower without layers: the sizes from the width of the feed-forward network to the number of heads are 0.
+pub(super) const fn without_layers<const N: usize>(mut keys: [Key; N], width: usize) -> [Key; N] {
+    let mut place = width;
+    while place < width + 3 {
+        keys[place].from = ValueSource::CountFn(|_| Ok(Some(0)));
+        place += 1;
+    }
+    keys
+}
+
 /// A number for each colour.
 fn colours(config: &Config, name: &str) -> Result<Option<Vec<f32>>> {
     let key = format!("preprocessor_config.{name}");

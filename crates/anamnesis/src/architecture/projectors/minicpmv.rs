@@ -24,6 +24,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
     rules: &[
         CONVOLUTION,
         SIGLIP_LAYERS,
+        POSITIONS_AND_NORM,
         &[
             merger("vision.vit_merger.layer_norm1.*", "v.vit_merger.ln1.*", &[V_HIDDEN]),
             merger("vision.vit_merger.self_attn.q_proj.*", "v.vit_merger.attn_q.*", &[V_HIDDEN, V_HIDDEN]),

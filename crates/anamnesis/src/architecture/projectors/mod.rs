@@ -33,10 +33,12 @@ macro_rules! projectors {
 }
 
 projectors! {
+    cogvlm,
     dots_ocr,
     exaone,
     gemma3,
     gemma4,
+    gemma4_unified,
     glm4v,
     granite_speech,
     hunyuan_vl,
@@ -47,9 +49,13 @@ projectors! {
     lfm2_vl,
     llama4,
     minicpmv,
+    minimax_m3,
     muse_glimmer,
+    paddle_ocr,
+    phi4,
     pixtral,
     qwen2vl,
     qwen3vl,
     whisper,
+    youtu_vl,
 }

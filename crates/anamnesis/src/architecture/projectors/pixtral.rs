@@ -1,4 +1,4 @@
-//! Pixtral, in Llava and Mistral 3.
+//! Pixtral, in Llava, Mistral 3 and LightOnOCR.
 
 use super::prelude::*;
 
@@ -9,6 +9,9 @@ const RENAMES: &[Rename] = &[
     Rename::Prefix("model.vision_tower.transformer.layers.", "vision.layers."),
     Rename::Prefix("model.vision_tower.", "vision."),
     Rename::Prefix("model.multi_modal_projector.", "mm."),
+    Rename::Prefix("model.vision_encoder.transformer.layers.", "vision.layers."),
+    Rename::Prefix("model.vision_encoder.", "vision."),
+    Rename::Prefix("model.vision_projection.", "mm."),
 ];
 
 /// The rows of queries are those of pairs in llama.cpp's RoPE.
@@ -47,10 +50,10 @@ const MERGER: &[Rule] = &[
     model("mm.patch_merger.merging_layer.weight", "mm.patch_merger.weight", &[V_HIDDEN, MERGE_ROWS]),
 ];
 
-const fn own_keys() -> [Key; 5] {
+const fn own_keys(name: fn(&Config) -> Result<Option<&'static str>>) -> [Key; 5] {
     let [silu, gelu] = needed_activation();
     [
-        projector(|_| Ok(Some("pixtral"))),
+        projector(name),
         epsilon(|config| Ok(Some(config.real(&["vision_config.layer_norm_eps"])?.unwrap_or(1e-5)))),
         silu,
         gelu,
@@ -64,7 +67,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
         applies: is_pixtral,
         renames: RENAMES,
         rules: &[RULES],
-        keys: &[&vision_keys(VisionSizes::USUAL), &own_keys()],
+        keys: &[&vision_keys(VisionSizes::USUAL), &own_keys(|_| Ok(Some("pixtral")))],
         ..PROJECTOR
     },
     Architecture {
@@ -72,7 +75,15 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
         applies: is_pixtral,
         renames: RENAMES,
         rules: &[RULES, MERGER],
-        keys: &[&vision_keys(VisionSizes::USUAL), &own_keys()],
+        keys: &[&vision_keys(VisionSizes::USUAL), &own_keys(|_| Ok(Some("pixtral")))],
+        ..PROJECTOR
+    },
+    Architecture {
+        classes: &[class("LightOnOCRForConditionalGeneration", "lighton_ocr")],
+        applies: is_pixtral,
+        renames: RENAMES,
+        rules: &[RULES, MERGER],
+        keys: &[&vision_keys(VisionSizes::USUAL), &own_keys(|_| Ok(Some("lightonocr")))],
         ..PROJECTOR
     },
 ];

@@ -3,9 +3,10 @@
 #![allow(unused_imports, reason = "the list is the same for all projectors")]
 
 pub(super) use super::keys::{
-    AudioSizes, VisionSizes, activation, audio_keys, epsilon, is_true, needed_activation, projector, sized, vision_keys,
+    AudioSizes, VisionSizes, activation, audio_keys, epsilon, is_true, needed_activation, projector, sized,
+    vision_keys, without_layers,
 };
-pub(super) use super::siglip::{CONVOLUTION, SIGLIP_LAYERS};
+pub(super) use super::siglip::{CONVOLUTION, POSITIONS_AND_NORM, SIGLIP_LAYERS, siglip_layers};
 pub(super) use super::sizes::{
     A_FFN, A_HEADS, A_HIDDEN, A_LAYERS, CHANNELS, HEAD, IMAGE, MERGED, MERGED_OUT, PATCH, POSITIONS, TEXT,
     THREE_HIDDEN, TWO, V_FFN, V_HEADS, V_HIDDEN, V_LAYERS, VISION, product,

@@ -1,4 +1,4 @@
-//! Qwen 3-VL and Qwen 3.5: attention in one tensor, and mergers of inner layers (deepstack).
+//! Qwen 3-VL, Qwen 3.5 and Qwen 4 Exp: attention in one tensor, and mergers of inner layers (deepstack).
 
 use super::prelude::*;
 use super::qwen2vl::RENAMES;
@@ -32,6 +32,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
         class("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe"),
         class("Qwen3_5ForConditionalGeneration", "qwen3_5"),
         class("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"),
+        class("Qwen4ExpForConditionalGeneration", "qwen4_exp"),
     ],
     renames: RENAMES,
     numbered: &[("vision.deepstack_merger_list.", INDEXES)],

@@ -15,17 +15,37 @@ use crate::json;
 const FILES: [(&str, &str); 2] =
     [("preprocessor_config.json", "media_proc_cfg"), ("processor_config.json", "image_processor")];
 
+/// Other places of the objects that describe towers: an object, a member of it or itself, and the usual name.
+const TOWERS: [(&str, Option<&str>, &str); 4] = [
+    ("thinker_config", Some("vision_config"), "vision_config"),
+    ("thinker_config", Some("audio_config"), "audio_config"),
+    ("whisper_config", None, "audio_config"),
+    ("speech_config", None, "audio_config"),
+];
+
+/// A configuration with the towers under their usual names.
+fn with_towers(raw: &Map<String, Value>) -> Map<String, Value> {
+    let mut values = raw.clone();
+    for (outer, inner, usual) in TOWERS {
+        let Some(object) = raw.get(outer) else { continue };
+        let Some(tower) = inner.map_or(Some(object), |inner| object.get(inner)) else { continue };
+        values.insert(usual.to_owned(), tower.clone());
+    }
+    values
+}
+
 impl Architecture {
     /// Whether the configuration has the object of a tower that the projector has keys for.
     pub(crate) fn has_tower(&self, raw: &Map<String, Value>) -> bool {
         let towers = ["vision_config", "audio_config", "encoder_config"];
+        let raw = with_towers(raw);
         towers.iter().any(|tower| raw.get(*tower).is_some_and(Value::is_object))
     }
 }
 
 /// The configuration of a projector.
 pub(crate) fn config(raw: &Map<String, Value>, files: &dyn SidecarFiles) -> Result<Config> {
-    let mut values = raw.clone();
+    let mut values = with_towers(raw);
     let mut text = Map::new();
     for (key, value) in language_model::nested(raw).flatten() {
         text.insert(key.clone(), value.clone());

@@ -18,12 +18,15 @@ pub(super) const IMAGE: Size =
 pub(super) const PATCH: Size =
     size(|config| first(config, &["vision_config.patch_size"]), "vision_config.patch_size", "");
 pub(super) const V_HIDDEN: Size = size(
-    |config| first(config, &["vision_config.hidden_size", "vision_config.width"]),
+    |config| first(config, &["vision_config.hidden_size", "vision_config.width", "vision_config.vt_hidden_size"]),
     "vision_config.hidden_size",
     "",
 );
-pub(super) const V_FFN: Size =
-    size(|config| first(config, &["vision_config.intermediate_size"]), "vision_config.intermediate_size", "");
+pub(super) const V_FFN: Size = size(
+    |config| first(config, &["vision_config.intermediate_size", "vision_config.vt_intermediate_size"]),
+    "vision_config.intermediate_size",
+    "",
+);
 pub(super) const V_HEADS: Size = size(vision_heads, "vision_config.num_attention_heads", "");
 pub(super) const V_LAYERS: Size = size(
     |config| {
@@ -36,6 +39,7 @@ pub(super) const V_LAYERS: Size = size(
                 "vision_config.num_layers",
                 "vision_config.depth",
                 "vision_config.layers",
+                "vision_config.vt_num_hidden_layers",
             ],
         )
     },
@@ -116,7 +120,12 @@ pub(super) fn product(sizes: &[Size], config: &Config) -> Result<u64> {
 }
 
 fn vision_heads(config: &Config) -> Result<u64> {
-    let keys = ["vision_config.num_attention_heads", "vision_config.num_heads", "vision_config.heads"];
+    let keys = [
+        "vision_config.num_attention_heads",
+        "vision_config.num_heads",
+        "vision_config.heads",
+        "vision_config.vt_num_attention_heads",
+    ];
     divides(config, first(config, &keys)?, V_HIDDEN, config.present(&keys))
 }
 

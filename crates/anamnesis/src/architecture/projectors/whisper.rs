@@ -1,4 +1,4 @@
-//! Whisper's encoder, in Qwen 2-Audio, Ultravox, Voxtral and Audio Flamingo 3.
+//! Whisper's encoder, in Qwen 2-Audio, Ultravox, Voxtral, Audio Flamingo 3, GLM-ASR and MERaLiON 2.
 
 use super::prelude::*;
 
@@ -16,13 +16,17 @@ const TIMES: Size =
     of("audio_config.max_source_positions", |config| config.divisor("audio_config.max_source_positions"));
 const THREE: Size = of("", |_| Ok(3));
 
-const ENCODER: &[Rule] = &[
+/// The table of positions, and the norm behind the layers.
+const ENDS: &[Rule] = &[
+    model("audio.embed_positions.weight", "a.position_embd.weight", &[TIMES, A_HIDDEN]),
+    biased(model("audio.layer_norm.*", "a.post_ln.*", &[A_HIDDEN])),
+];
+
+const LAYERS: &[Rule] = &[
     model("audio.conv1.weight", "a.conv1d.1.weight", &[A_HIDDEN, MELS, THREE]),
     model("audio.conv1.bias", "a.conv1d.1.bias", &[A_HIDDEN, ONE]).with(&[Change::Column]),
     model("audio.conv2.weight", "a.conv1d.2.weight", &[A_HIDDEN, A_HIDDEN, THREE]),
     model("audio.conv2.bias", "a.conv1d.2.bias", &[A_HIDDEN, ONE]).with(&[Change::Column]),
-    model("audio.embed_positions.weight", "a.position_embd.weight", &[TIMES, A_HIDDEN]),
-    biased(model("audio.layer_norm.*", "a.post_ln.*", &[A_HIDDEN])),
     biased(audio("fc1.*", "ffn_up.*", &[A_FFN, A_HIDDEN])),
     biased(audio("fc2.*", "ffn_down.*", &[A_HIDDEN, A_FFN])),
     biased(audio("final_layer_norm.*", "ln2.*", &[A_HIDDEN])),
@@ -63,17 +67,30 @@ const STACKED: Size = of("stack_factor, audio_config.d_model", |config| {
     Ok((A_HIDDEN.of)(config)?.saturating_mul(config.divisor("stack_factor")?))
 });
 
+/// The hidden states that GLM-ASR merges.
+const MERGED_FRAMES: Size = of("merge_factor, whisper_config.d_model", |config| {
+    Ok((A_HIDDEN.of)(config)?.saturating_mul(config.divisor("merge_factor")?))
+});
+const TWICE_TEXT: Size = of("lm_config.hidden_size", |config| product(&[TEXT, TWO], config));
+/// The embeddings around a recording: before it, and behind it.
+const MARKS: [Parts; 2] = [mark(0), mark(1)];
+
+const fn mark(first: usize) -> Parts {
+    Parts { groups: ONE, parts: &[ONE, ONE], first, count: 1 }
+}
+
 pub(super) const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         classes: &[class("Qwen2AudioForConditionalGeneration", "qwen2_audio")],
-        rules: &[ENCODER, &[biased(model("mm.linear.*", "mm.a.fc.*", &[TEXT, A_HIDDEN]))]],
+        rules: &[ENDS, LAYERS, &[biased(model("mm.linear.*", "mm.a.fc.*", &[TEXT, A_HIDDEN]))]],
         keys: &[&audio_keys(AudioSizes::USUAL), &own_keys(|_| Ok(Some("qwen2a")))],
         ..WHISPER
     },
     Architecture {
         classes: &[class("VoxtralForConditionalGeneration", "voxtral")],
         rules: &[
-            ENCODER,
+            ENDS,
+            LAYERS,
             &[
                 // As many hidden states are stacked as the feed-forward network has of their size.
                 model("mm.linear_1.weight", "mm.a.mlp.1.weight", &[TEXT, A_FFN]),
@@ -90,7 +107,8 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         classes: &[class("AudioFlamingo3ForConditionalGeneration", "audioflamingo3")],
         rules: &[
-            ENCODER,
+            ENDS,
+            LAYERS,
             &[
                 biased(model("mm.linear_1.*", "mm.a.mlp.1.*", &[TEXT, A_HIDDEN])),
                 biased(model("mm.linear_2.*", "mm.a.mlp.2.*", &[TEXT, TEXT])),
@@ -103,7 +121,8 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         classes: &[class("UltravoxModel", "ultravox")],
         rules: &[
-            ENCODER,
+            ENDS,
+            LAYERS,
             &[
                 model("mm.ln_pre.weight", "mm.a.norm_pre.weight", &[STACKED]),
                 // No key gives the width between the two layers.
@@ -116,6 +135,62 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
             &audio_keys(AudioSizes::USUAL),
             &own_keys(|_| Ok(Some("ultravox"))),
             &[count_fn("audio.projector.stack_factor", |config| config.divisor("stack_factor").map(Some))],
+        ],
+        ..WHISPER
+    },
+    Architecture {
+        classes: &[class("GlmasrModel", "Glmasr")],
+        renames: &[
+            Rename::Prefix("audio_encoder.whisper.", "audio."),
+            Rename::Prefix("audio_encoder.adapting.0.", "mm.linear_1."),
+            Rename::Prefix("audio_encoder.adapting.2.", "mm.linear_2."),
+            Rename::Prefix("audio_encoder.", "mm."),
+        ],
+        rules: &[
+            LAYERS,
+            &[
+                model("audio.embed_positions.weight", "a.position_embd.weight", &[TIMES, A_HIDDEN]).when(OPTIONAL),
+                biased(model("mm.layer_norm.*", "mm.a.norm_pre.*", &[A_HIDDEN])),
+                biased(model("mm.linear_1.*", "mm.a.mlp.1.*", &[TWICE_TEXT, MERGED_FRAMES])),
+                biased(model("mm.linear_2.*", "mm.a.mlp.2.*", &[TEXT, TWICE_TEXT])),
+                model("mm.audio_bos_eos_token.weight", "v.boi", &[TEXT])
+                    .with(&[Change::Parts(&MARKS[0]), Change::Shaped(&[ONE, TEXT], &[TEXT])]),
+                model("mm.audio_bos_eos_token.weight", "v.eoi", &[TEXT])
+                    .with(&[Change::Parts(&MARKS[1]), Change::Shaped(&[ONE, TEXT], &[TEXT])]),
+            ],
+        ],
+        keys: &[
+            &audio_keys(AudioSizes::USUAL),
+            &own_keys(|_| Ok(Some("glma"))),
+            &[count_fn("audio.projector.stack_factor", |config| config.divisor("merge_factor").map(Some))],
+        ],
+        ..WHISPER
+    },
+    Architecture {
+        classes: &[class("MERaLiON2ForConditionalGeneration", "meralion2")],
+        renames: &[
+            Rename::Prefix("speech_encoder.", "audio."),
+            Rename::Prefix("ln_speech.", "mm.ln_speech."),
+            Rename::Prefix("speech_audio_adapter.", "mm."),
+        ],
+        rules: &[
+            ENDS,
+            LAYERS,
+            &[
+                biased(model("mm.ln_speech.*", "mm.a.norm_pre.*", &[A_HIDDEN])),
+                // No key gives the width between the layers.
+                biased(model("mm.mlp_adapter.0.*", "mm.a.mlp.0.*", &[])),
+                biased(model("mm.gate_proj.*", "mm.a.mlp.1.*", &[])),
+                biased(model("mm.pool_proj.*", "mm.a.mlp.2.*", &[])),
+                biased(model("mm.out_proj.*", "mm.a.mlp.3.*", &[])),
+            ],
+        ],
+        keys: &[
+            &audio_keys(AudioSizes::USUAL),
+            &own_keys(|_| Ok(Some("meralion"))),
+            &[count_fn("audio.projector.stack_factor", |config| {
+                Ok(Some(config.count(&["speech_mlp_scale_factor"])?.unwrap_or(15)))
+            })],
         ],
         ..WHISPER
     },
