@@ -7,7 +7,7 @@ use super::{keras, saved_model};
 use crate::container::pth::pickle::caps::MAX_PKL_SIZE;
 use crate::container::pth::{check_pickle_size, legacy};
 use crate::container::zip::{Archive, Entry, behind, consecutive, read_prefix};
-use crate::container::{Format, detect_format_from_bytes, hdf5, tar};
+use crate::container::{Format, detect_format_from_bytes, hdf5, sniff, tar};
 use crate::error::{AnamnesisError, Result, printable};
 use crate::io::{ReadAt, SlicedSource, Source};
 use crate::limits::{Budget, ParseLimits};
@@ -23,8 +23,8 @@ const MAX_GUESSED_BYTES: u64 = 16 << 20;
 /// Maximum characters of an entry name in a report.
 const MAX_NAME_CHARS: usize = 4096;
 /// Extensions of files that are looked at in a directory, in lower case: pickles, formats that contain them or describe
-/// Keras models, and formats of weights alone, whose files may be pickles too.
-const EXTENSIONS: [&str; 19] = [
+/// Keras models, formats of weights alone, whose files may be pickles too, and packed files, which loaders unpack.
+const EXTENSIONS: [&str; 30] = [
     "distcp",
     "gguf",
     "safetensors",
@@ -44,6 +44,17 @@ const EXTENSIONS: [&str; 19] = [
     "npz",
     "zip",
     "torchscript",
+    "tar",
+    "tgz",
+    "gz",
+    "bz2",
+    "xz",
+    "lzma",
+    "z",
+    "lz4",
+    "zst",
+    "7z",
+    "rar",
 ];
 /// Files of a TensorFlow SavedModel.
 const SAVED_MODEL_FILES: [&str; 2] = ["saved_model.pb", "keras_metadata.pb"];
@@ -116,6 +127,13 @@ fn content(
     {
         describe(report, format);
         return if format == Format::Hdf5 { hdf5_file(source, report) } else { Ok(()) };
+    }
+    if let Some(kind) = sniff(head).filter(|kind| kind.is_packed())
+        && !reaches_global(source, limits)?
+    {
+        set_kind(report, "packed file")?;
+        report.problems.push(format!("it is {kind}, whose content is not scanned; unpack it first"));
+        return Ok(());
     }
     if saved_model::may_be(head)
         && let Some(scanned) = saved_model::scan(source)?

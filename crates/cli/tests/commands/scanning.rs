@@ -180,6 +180,24 @@ fn every_file_of_a_directory_that_may_hold_a_pickle_is_scanned() {
 }
 
 #[test]
+fn packed_files_are_named_and_not_taken_for_safe() {
+    let folder = Folder::empty();
+    let files: [(&str, &[u8], &str); 4] = [
+        ("a.pkl.gz", b"\x1f\x8b\x08\0\0\0\0\0", "a gzip file"),
+        ("b.7z", b"7z\xbc\xaf\x27\x1c\0\x04", "a 7z archive"),
+        ("c.joblib", b"\xfd7zXZ\0\0\x04", "an xz file"),
+        ("d.tar.zst", b"\x28\xb5\x2f\xfd\0\0", "a Zstandard file"),
+    ];
+    for (name, bytes, kind) in files {
+        fs::write(folder.path(name), bytes).unwrap();
+        let run = folder.amn("scan .");
+        assert_eq!(run.code, Some(1), "{run:?}");
+        assert!(run.stdout.contains(&format!("it is {kind}, whose content is not scanned")), "{run:?}");
+        fs::remove_file(folder.path(name)).unwrap();
+    }
+}
+
+#[test]
 fn a_model_of_the_local_cache_is_scanned_by_its_name() {
     let folder = Folder::empty();
     let snapshot = "hub/models--org--name/snapshots/0123456789012345678901234567890123456789";
