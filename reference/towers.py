@@ -214,6 +214,51 @@ QWEN = {
 }
 OMNI_AUDIO = {**WHISPER, "output_dim": 16, "downsample_hidden_size": 12}
 
+def ling3_vl():
+    tensors = qwen_blocks("visual.", {"qkv": 48}, {"linear_fc1": (24, 16), "linear_fc2": (16, 24)}, True)
+    tensors |= {"visual.pos_embed.weight": [9, 16]} | norm("visual.merger.norm", 16)
+    return tensors | linear("linear_proj.0", 16, 64) | linear("linear_proj.2", 16, 16)
+
+
+def deepseek_ocr():
+    at = "model.sam_model."
+    tensors = {f"{at}patch_embed.proj.weight": [12, 3, 16, 16], f"{at}patch_embed.proj.bias": [12]}
+    tensors[f"{at}pos_embed"] = [1, 4, 4, 12]
+    for layer, side in ((0, 14), (1, 4)):
+        inner = f"{at}blocks.{layer}."
+        tensors |= norm(f"{inner}norm1", 12) | norm(f"{inner}norm2", 12)
+        tensors |= linear(f"{inner}attn.qkv", 36, 12) | linear(f"{inner}attn.proj", 12, 12)
+        tensors |= {f"{inner}attn.rel_pos_{axis}": [2 * side - 1, 6] for axis in "hw"}
+        tensors |= linear(f"{inner}mlp.lin1", 48, 12) | linear(f"{inner}mlp.lin2", 12, 48)
+    tensors |= {f"{at}neck.0.weight": [6, 12, 1, 1], f"{at}neck.2.weight": [6, 6, 3, 3]}
+    tensors |= norm(f"{at}neck.1", 6) | norm(f"{at}neck.3", 6)
+    tensors |= {f"{at}net_2.weight": [8, 6, 3, 3], f"{at}net_3.weight": [16, 8, 3, 3]}
+    at = "model.vision_model."
+    tensors |= {f"{at}embeddings.class_embedding": [16], f"{at}embeddings.patch_embedding.weight": [16, 3, 4, 4]}
+    tensors |= {f"{at}embeddings.position_embedding.weight": [5, 16]} | norm(f"{at}pre_layrnorm", 16)
+    for layer in range(4):
+        inner = f"{at}transformer.layers.{layer}."
+        tensors |= norm(f"{inner}layer_norm1", 16) | norm(f"{inner}layer_norm2", 16)
+        tensors |= linear(f"{inner}self_attn.qkv_proj", 48, 16) | linear(f"{inner}self_attn.out_proj", 16, 16)
+        tensors |= linear(f"{inner}mlp.fc1", 64, 16) | linear(f"{inner}mlp.fc2", 16, 64)
+    tensors |= linear("model.projector.layers", 16, 32)
+    return tensors | {"model.image_newline": [16], "model.view_seperator": [16]}
+
+
+DEEPSEEK_OCR = {
+    "model_type": "deepseek_ocr_tower",
+    "language_config": TEXT,
+    "vision_config": {
+        "image_size": 64,
+        "model_type": "vision",
+        "width": {
+            "clip-l-14-224": {"heads": 2, "image_size": 8, "layers": 4, "patch_size": 4, "width": 16},
+            "sam_vit_b": {"downsample_channels": [8, 16], "global_attn_indexes": [1], "heads": 2, "layers": 2, "width": 12},
+        },
+    },
+    "projector_config": {"input_dim": 32, "n_embed": 16, "projector_type": "linear"},
+}
+
 # The configuration, the tensors, preprocessing, and the types of the outputs.
 TOWERS = {
     "kimi_k25": (
@@ -382,4 +427,22 @@ TOWERS = {
         {},
         ["bf16"],
     ),
+    "ling3_vl": (
+        {
+            "architectures": ["BailingMoeV3VLForConditionalGeneration"],
+            "model_type": "bailing_moe_v3_vl",
+            "text_config": TEXT,
+            "vision_config": {
+                **QWEN,
+                "out_hidden_size": 64,
+                "num_position_embeddings": 9,
+                "disable_merger_proj": True,
+            },
+        },
+        ling3_vl(),
+        {},
+        ["f16"],
+    ),
+    "deepseek_ocr": ({"architectures": ["DeepseekOCRForCausalLM"], **DEEPSEEK_OCR}, deepseek_ocr(), {}, ["f16", "bf16"]),
+    "unlimited_ocr": ({"architectures": ["UnlimitedOCRForCausalLM"], **DEEPSEEK_OCR}, deepseek_ocr(), {}, ["f16"]),
 }

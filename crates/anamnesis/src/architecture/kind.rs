@@ -14,6 +14,7 @@ use super::names::{self, Rename};
 use super::rule::Rule;
 use super::sentence_transformers::DenseModules;
 use super::sidecars::SidecarFiles;
+use super::size::Size;
 use super::tokenizer::rules::{self, TokenizerRules};
 use super::types::TypeRules;
 use crate::catalog::MetadataValue;
@@ -108,6 +109,8 @@ pub(super) const fn class(name: &'static str, model_type: &'static str) -> Class
 /// every layer has it.
 pub(crate) struct DerivedTensor {
     pub(super) name: &'static str,
+    /// The values of a row, if it is a matrix.
+    pub(super) row: Option<Size>,
     pub(super) values: fn(&Config) -> Result<Option<Vec<f32>>>,
 }
 

@@ -352,7 +352,10 @@ impl Mapper<'_> {
                     );
                     return Err(AnamnesisError::parse(why));
                 }
-                let shape = vec![values.len()];
+                let shape = match tensor.row.map(|row| (row.of)(config)).transpose()? {
+                    Some(row @ 1..) => vec![values.len() / row as usize, row as usize],
+                    _ => vec![values.len()],
+                };
                 if !tensor.name.contains(LAYER) {
                     made.push(Mapped { name: tensor.name.to_owned(), shape, tree: Tree::Constant(values) });
                     continue;

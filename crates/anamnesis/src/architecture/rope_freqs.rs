@@ -8,7 +8,8 @@ use super::kind::DerivedTensor;
 use crate::error::{AnamnesisError, ModelPart, Result};
 
 /// The RoPE frequency factors (`rope_freqs.weight`), one per pair of dimensions.
-pub(crate) const ROPE_FREQS: &[DerivedTensor] = &[DerivedTensor { name: "rope_freqs.weight", values: frequencies }];
+pub(crate) const ROPE_FREQS: &[DerivedTensor] =
+    &[DerivedTensor { name: "rope_freqs.weight", row: None, values: frequencies }];
 
 fn frequencies(config: &Config) -> Result<Option<Vec<f32>>> {
     config.rope().llama3_factors(config.head_size()?)

@@ -37,7 +37,7 @@ fn every_file_is_that_of_the_converter() {
         let options = ConvertOptions::new().with_output_dtype(dtype);
         let wanted = std::fs::read(expected).unwrap();
         match convert(&fixture("projectors").join(&case), &options) {
-            Ok(made) if case.starts_with("granite_speech") => assert_nearly_equal(&made, &wanted),
+            Ok(made) if NEARLY.iter().any(|prefix| case.starts_with(prefix)) => assert_nearly_equal(&made, &wanted),
             Ok(made) if made == wanted => {}
             Ok(_) => unequal.push(format!("{case} {dtype}")),
             Err(error) => unequal.push(format!("{case} {dtype}: {error}")),
@@ -46,7 +46,10 @@ fn every_file_is_that_of_the_converter() {
     assert!(unequal.is_empty(), "{}", unequal.join("\n"));
 }
 
-/// torch uses MKL for square roots, whose last bit differs: in the scale of a batch norm.
+/// torch's square roots, sines and cosines depend on the machine in their last bit: the scale of a batch norm, and tables of
+/// positions that are derived.
+const NEARLY: [&str; 4] = ["granite_speech", "qwen2_5_omni", "qwen3_omni", "qwen3_asr"];
+
 #[track_caller]
 fn assert_nearly_equal(made: &[u8], wanted: &[u8]) {
     let open = |bytes: &[u8]| Checkpoint::from_bytes(bytes.to_vec(), &ParseLimits::default()).unwrap();
@@ -55,7 +58,7 @@ fn assert_nearly_equal(made: &[u8], wanted: &[u8]) {
     for tensor in wanted.tensors() {
         let name = tensor.name;
         let (made, wanted) = (made.tensor_data(name).unwrap().unwrap(), wanted.tensor_data(name).unwrap().unwrap());
-        if name.contains(".conv_norm_var.") {
+        if name.contains(".conv_norm_var.") || name == "a.position_embd.weight" {
             for (made, wanted) in floats(&made).into_iter().zip(floats(&wanted)) {
                 assert!((made - wanted).abs() <= 2e-7 * wanted.abs().max(1.0), "{name}: {made} {wanted}");
             }
@@ -108,6 +111,10 @@ fn a_tower_without_its_projector_is_refused_and_a_projector_without_its_tower() 
         ("glm_asr", "audio_bos_eos_token", "audio_bos_eos_token"),
         ("minimax_m3", "patch_merge_mlp.", "patch_merge_mlp."),
         ("gemma4_unified", "pos_embedding", "pos_embedding"),
+        ("qwen3_omni", "audio_tower.proj2.", "proj2"),
+        ("qwen2_5_omni", "visual.merger.mlp.2.", "visual.merger.mlp.2."),
+        ("deepseek_ocr", "sam_model.blocks.1.", "model.sam_model.blocks.1."),
+        ("ling3_vl", "linear_proj.2.", "linear_proj.2."),
     ] {
         let mut changed = Changed::of(case);
         changed.tensors.tensors.retain(|tensor, _| !tensor.contains(part));
@@ -144,6 +151,7 @@ fn every_unfit_key_is_named_at_once() {
         ("phi4_v", "vision_config", &["num_hidden_layers", "num_patches"]),
         ("glm_asr", "whisper_config", &["num_mel_bins"]),
         ("meralion2", "speech_config", &["encoder_layers"]),
+        ("ling3_vl", "vision_config", &["out_hidden_size", "disable_merger_proj"]),
     ] {
         for key in keys {
             for value in &values {

@@ -19,7 +19,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
         reals_fn("xielu.beta", |config| of_layers(config, BETA)),
         reals_fn("xielu.eps", |config| of_layers(config, EPSILON)),
     ],
-    derived_tensors: &[DerivedTensor { name: "rope_freqs.weight", values: frequencies }],
+    derived_tensors: &[DerivedTensor { name: "rope_freqs.weight", row: None, values: frequencies }],
     restore: None,
     not_held: Some("the parameters of its activation as tensors, only as metadata"),
     ..LLAMA

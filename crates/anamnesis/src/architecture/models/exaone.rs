@@ -47,6 +47,7 @@ pub(super) static EXAONE4: Architecture = Architecture {
 /// The RoPE frequency factors, by a factor of 16 by default.
 const FREQS16: &[DerivedTensor] = &[DerivedTensor {
     name: "rope_freqs.weight",
+    row: None,
     values: |config| config.rope().llama3_factors_by(config.head_size()?, 16.0),
 }];
 

@@ -93,7 +93,7 @@ pub(super) static ASSISTANT: Architecture = Architecture {
 
 const GEMMA4: Architecture = Architecture {
     rules: &[TENSORS, EXPERTS_OF_LAYER],
-    derived_tensors: &[DerivedTensor { name: "rope_freqs.weight", values: frequencies }],
+    derived_tensors: &[DerivedTensor { name: "rope_freqs.weight", row: None, values: frequencies }],
     tokenizer: TokenizerRules { kind: VocabularyKind::Gemma4, ..BPE },
     head: Head::Never,
     ..PLAIN

@@ -23,17 +23,19 @@ const MINICPM_KEYS: &[Key] = &[
 ];
 
 const LONG_FACTORS: &[DerivedTensor] = &[
-    DerivedTensor { name: "rope_factors_long.weight", values: |config| long(config, "long_factor", None) },
-    DerivedTensor { name: "rope_factors_short.weight", values: |config| long(config, "short_factor", None) },
+    DerivedTensor { name: "rope_factors_long.weight", row: None, values: |config| long(config, "long_factor", None) },
+    DerivedTensor { name: "rope_factors_short.weight", row: None, values: |config| long(config, "short_factor", None) },
 ];
 
 const LATENT_FACTORS: &[DerivedTensor] = &[
     DerivedTensor {
         name: "rope_factors_long.weight",
+        row: None,
         values: |config| long(config, "long_factor", Some("qk_rope_head_dim")),
     },
     DerivedTensor {
         name: "rope_factors_short.weight",
+        row: None,
         values: |config| long(config, "short_factor", Some("qk_rope_head_dim")),
     },
 ];

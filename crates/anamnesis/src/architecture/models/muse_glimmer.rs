@@ -9,8 +9,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, FOUR_NORMS, PERMUTED_ATTENTION, GATE, GATED_FFN],
     keys: &[COMMON, KEYS],
     derived_tensors: &[
-        DerivedTensor { name: "blk.{N}.attn_q_norm.weight", values: |config| filled(config, Some("qk_scale_factor")) },
-        DerivedTensor { name: "blk.{N}.attn_k_norm.weight", values: |config| filled(config, None) },
+        DerivedTensor {
+            name: "blk.{N}.attn_q_norm.weight",
+            row: None,
+            values: |config| filled(config, Some("qk_scale_factor")),
+        },
+        DerivedTensor { name: "blk.{N}.attn_k_norm.weight", row: None, values: |config| filled(config, None) },
     ],
     tokenizer: TokenizerRules {
         pre: &[(PreTokenizer::Gpt4o, "llama4")],

@@ -69,8 +69,8 @@ pub(super) const EARLY: &[Key] = &[real_fn("rope.scaling.attn_factor", attention
 
 /// The factors of LongRoPE.
 pub(super) const FACTORS: &[DerivedTensor] = &[
-    DerivedTensor { name: "rope_factors_long.weight", values: |config| factors(config, "long_factor") },
-    DerivedTensor { name: "rope_factors_short.weight", values: |config| factors(config, "short_factor") },
+    DerivedTensor { name: "rope_factors_long.weight", row: None, values: |config| factors(config, "long_factor") },
+    DerivedTensor { name: "rope_factors_short.weight", row: None, values: |config| factors(config, "short_factor") },
 ];
 
 const FUSED: &[Rule] = &[

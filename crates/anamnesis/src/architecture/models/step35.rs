@@ -8,7 +8,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     classes: &[class("Step3p5ForCausalLM", "step3p5"), class("Step3p7ForConditionalGeneration", "step3p7")],
     rules: &[TENSORS, PREDICTION],
     keys: &[COMMON, KEYS, NEXTN_KEYS],
-    derived_tensors: &[DerivedTensor { name: "rope_freqs.weight", values: frequencies }],
+    derived_tensors: &[DerivedTensor { name: "rope_freqs.weight", row: None, values: frequencies }],
     nextn_layers: NextnLayers::Key("num_nextn_predict_layers"),
     ..PLAIN
 };

@@ -41,7 +41,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
 }];
 
 /// The patches that are pooled in each direction, if they are not 4.
-fn scale_factor(config: &Config) -> Result<Option<u64>> {
+pub(super) fn scale_factor(config: &Config) -> Result<Option<u64>> {
     let tokens = config.count(&["preprocessor_config.image_seq_length"])?.unwrap_or(256);
     if tokens == 0 {
         return Err(AnamnesisError::parse(format!("preprocessor_config.json: {} is 0", quoted("image_seq_length"))));

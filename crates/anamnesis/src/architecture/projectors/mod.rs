@@ -34,6 +34,7 @@ macro_rules! projectors {
 
 projectors! {
     cogvlm,
+    deepseek_ocr,
     dots_ocr,
     exaone,
     gemma3,
@@ -47,6 +48,7 @@ projectors! {
     janus,
     kimi_vl,
     lfm2_vl,
+    ling3_vl,
     llama4,
     minicpmv,
     minimax_m3,
@@ -56,6 +58,7 @@ projectors! {
     pixtral,
     qwen2vl,
     qwen3vl,
+    qwen_omni,
     whisper,
     youtu_vl,
 }

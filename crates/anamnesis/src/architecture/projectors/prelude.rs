@@ -16,7 +16,7 @@ pub(super) use crate::architecture::config::Config;
 pub(super) use crate::architecture::key::{
     FILE_TYPE, Key, ValueSource, count, count_fn, flag_fn, flags_fn, ints_fn, real, real_fn, reals_fn, text_fn,
 };
-pub(super) use crate::architecture::kind::{Architecture, Class, DECODER, class};
+pub(super) use crate::architecture::kind::{Architecture, Class, DECODER, DerivedTensor, class};
 pub(super) use crate::architecture::names::Rename;
 pub(super) use crate::architecture::need::{Need, OPTIONAL, Presence, needed_if};
 pub(super) use crate::architecture::rule::{Rule, Stack, layer, model};

@@ -3,7 +3,7 @@
 use super::prelude::*;
 
 /// The tensors of both: fused attention is split, the two frames of the convolution are tensors of their own.
-const SHARED: &[Rule] = &[
+pub(super) const SHARED: &[Rule] = &[
     model("vision.patch_embed.proj.weight", "v.patch_embd.weight", &[V_HIDDEN, CHANNELS, PATCH, PATCH])
         .with(&[Change::Frame(0)]),
     model("vision.patch_embed.proj.weight", "v.patch_embd.weight.1", &[V_HIDDEN, CHANNELS, PATCH, PATCH])
@@ -74,7 +74,7 @@ const QWEN2: &[Rule] = &[
 ];
 
 /// The epsilon that the converter finds outside the language model: none in the configurations of transformers.
-fn norm_epsilon(config: &Config) -> Result<Option<f64>> {
+pub(super) fn norm_epsilon(config: &Config) -> Result<Option<f64>> {
     let is_known = matches!(config.text("model_type")?, Some("qwen2_vl" | "qwen2_5_vl"));
     Ok(Some(config.real(&["rms_norm_eps"])?.filter(|_| !is_known).unwrap_or(1e-6)))
 }
@@ -106,19 +106,17 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
         rules: &[SHARED, &split_qkv("attn.qkv.*"), GATED],
         keys: &[
             &vision_keys(VisionSizes::USUAL.with_image(image_size)),
-            &[
-                projector(|_| Ok(Some("qwen2.5vl_merger"))),
-                is_true("use_silu"),
-                count_fn("vision.n_wa_pattern", |config| match window_pattern(config)? {
-                    None => Err(AnamnesisError::parse(format!("config.json has no {}", quoted(FULL_ATTENTION)))),
-                    pattern => Ok(pattern),
-                }),
-                epsilon(norm_epsilon),
-            ],
+            &[projector(|_| Ok(Some("qwen2.5vl_merger"))), is_true("use_silu"), WINDOW_PATTERN, epsilon(norm_epsilon)],
         ],
         ..PROJECTOR
     },
 ];
+
+/// The distance of layers with attention over the whole image.
+pub(super) const WINDOW_PATTERN: Key = count_fn("vision.n_wa_pattern", |config| match window_pattern(config)? {
+    None => Err(AnamnesisError::parse(format!("config.json has no {}", quoted(FULL_ATTENTION)))),
+    pattern => Ok(pattern),
+});
 
 /// The layers with attention over the whole image.
 const FULL_ATTENTION: &str = "vision_config.fullatt_block_indexes";

@@ -5,7 +5,7 @@ use super::qwen2vl::RENAMES;
 
 /// The mergers of inner layers, numbered by layer.
 const DEEPSTACK: Stack = Stack { hf: "vision.deepstack_merger_list.", gguf: "v.deepstack.", layers: Some(V_LAYERS) };
-const INDEXES: &str = "vision_config.deepstack_visual_indexes";
+pub(super) const INDEXES: &str = "vision_config.deepstack_visual_indexes";
 const OF_DEEPSTACK: Need =
     Need::When(INDEXES, |config, layer| Ok(needed_if(config.counts(INDEXES)?.unwrap_or_default().contains(&layer))));
 
@@ -26,6 +26,37 @@ pub(super) const TWO_FRAMES: &[Rule] = &[
     model("vision.patch_embed.proj.bias", "v.patch_embd.bias", &[V_HIDDEN]),
 ];
 
+/// The table of positions, and the layers.
+pub(super) const BLOCKS: &[Rule] = &[
+    model("vision.pos_embed.weight", "v.position_embd.weight", &[TABLE, V_HIDDEN]),
+    biased(vision("attn.qkv.*", "attn_qkv.*", &[THREE_HIDDEN, V_HIDDEN])),
+    biased(vision("attn.proj.*", "attn_out.*", &[V_HIDDEN, V_HIDDEN])),
+    biased(vision("norm1.*", "ln1.*", &[V_HIDDEN])),
+    biased(vision("norm2.*", "ln2.*", &[V_HIDDEN])),
+    biased(vision("mlp.linear_fc1.*", "ffn_up.*", &[V_FFN, V_HIDDEN])),
+    biased(vision("mlp.linear_fc2.*", "ffn_down.*", &[V_HIDDEN, V_FFN])),
+];
+
+/// The mergers behind layers.
+pub(super) const MERGERS: &[Rule] = &[
+    deep("norm.*", "norm.*", &[MERGED]),
+    deep("linear_fc1.*", "fc1.*", &[MERGED, MERGED]),
+    deep("linear_fc2.*", "fc2.*", &[MERGED_OUT, MERGED]),
+    biased(model("vision.merger.norm.*", "v.post_ln.*", &[V_HIDDEN])),
+    biased(model("vision.merger.linear_fc1.*", "mm.0.*", &[MERGED, MERGED])),
+    biased(model("vision.merger.linear_fc2.*", "mm.2.*", &[MERGED_OUT, MERGED])),
+];
+
+/// The keys behind the type of the projector.
+pub(super) const fn own_keys() -> [Key; 4] {
+    [
+        is_true("use_gelu"),
+        count("vision.spatial_merge_size", &["vision_config.spatial_merge_size"]),
+        epsilon(|config| Ok(Some(config.real(&["text_config.rms_norm_eps"])?.unwrap_or(1e-6)))),
+        flags_fn("vision.is_deepstack_layers", deepstack_layers),
+    ]
+}
+
 pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
     classes: &[
         class("Qwen3VLForConditionalGeneration", "qwen3_vl"),
@@ -36,39 +67,17 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
     ],
     renames: RENAMES,
     numbered: &[("vision.deepstack_merger_list.", INDEXES)],
-    rules: &[
-        TWO_FRAMES,
-        &[
-            model("vision.pos_embed.weight", "v.position_embd.weight", &[TABLE, V_HIDDEN]),
-            biased(vision("attn.qkv.*", "attn_qkv.*", &[THREE_HIDDEN, V_HIDDEN])),
-            biased(vision("attn.proj.*", "attn_out.*", &[V_HIDDEN, V_HIDDEN])),
-            biased(vision("norm1.*", "ln1.*", &[V_HIDDEN])),
-            biased(vision("norm2.*", "ln2.*", &[V_HIDDEN])),
-            biased(vision("mlp.linear_fc1.*", "ffn_up.*", &[V_FFN, V_HIDDEN])),
-            biased(vision("mlp.linear_fc2.*", "ffn_down.*", &[V_HIDDEN, V_FFN])),
-            deep("norm.*", "norm.*", &[MERGED]),
-            deep("linear_fc1.*", "fc1.*", &[MERGED, MERGED]),
-            deep("linear_fc2.*", "fc2.*", &[MERGED_OUT, MERGED]),
-            biased(model("vision.merger.norm.*", "v.post_ln.*", &[V_HIDDEN])),
-            biased(model("vision.merger.linear_fc1.*", "mm.0.*", &[MERGED, MERGED])),
-            biased(model("vision.merger.linear_fc2.*", "mm.2.*", &[MERGED_OUT, MERGED])),
-        ],
-    ],
+    rules: &[TWO_FRAMES, BLOCKS, MERGERS],
     keys: &[
         &vision_keys(VisionSizes::USUAL.with_image(image_size)),
-        &[
-            projector(|_| Ok(Some("qwen3vl_merger"))),
-            is_true("use_gelu"),
-            count("vision.spatial_merge_size", &["vision_config.spatial_merge_size"]),
-            epsilon(|config| Ok(Some(config.real(&["text_config.rms_norm_eps"])?.unwrap_or(1e-6)))),
-            flags_fn("vision.is_deepstack_layers", deepstack_layers),
-        ],
+        &[projector(|_| Ok(Some("qwen3vl_merger")))],
+        &own_keys(),
     ],
     ..PROJECTOR
 }];
 
 /// `image_size`, or the side of the table of positions times that of a patch.
-fn image_size(config: &Config) -> Result<Option<u64>> {
+pub(super) fn image_size(config: &Config) -> Result<Option<u64>> {
     match config.count(&["vision_config.image_size"])? {
         Some(size) => Ok(Some(size)),
         None => Ok(Some((((TABLE.of)(config)? as f64).sqrt() * (PATCH.of)(config)? as f64) as u64)),

@@ -31,7 +31,22 @@ fn with_towers(raw: &Map<String, Value>) -> Map<String, Value> {
         let Some(tower) = inner.map_or(Some(object), |inner| object.get(inner)) else { continue };
         values.insert(usual.to_owned(), tower.clone());
     }
+    if let Some(vision) = values.get_mut("vision_config").and_then(Value::as_object_mut) {
+        lift_widths(vision);
+    }
     values
+}
+
+/// Gives the two towers of DeepSeek-OCR, which are members of a width, their places: SAM an object, CLIP the tower itself.
+fn lift_widths(vision: &mut Map<String, Value>) {
+    let object = |value: Option<&Value>| value.and_then(Value::as_object).cloned();
+    let Some(towers) = object(vision.get("width")) else { return };
+    let mut sam = object(towers.get("sam_vit_b")).unwrap_or_default();
+    if let Some(image) = vision.get("image_size") {
+        sam.insert("image_size".to_owned(), image.clone());
+    }
+    vision.extend(object(towers.get("clip-l-14-224")).unwrap_or_default());
+    vision.insert("sam".to_owned(), Value::Object(sam));
 }
 
 impl Architecture {

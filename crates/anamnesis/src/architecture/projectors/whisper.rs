@@ -11,7 +11,7 @@ const fn audio(hf: &'static str, gguf: &'static str, shape: &'static [Size]) -> 
 const fn of(key: &'static str, read: fn(&Config) -> Result<u64>) -> Size {
     size(read, key, "")
 }
-const MELS: Size = of("audio_config.num_mel_bins", |config| config.divisor("audio_config.num_mel_bins"));
+pub(super) const MELS: Size = of("audio_config.num_mel_bins", |config| config.divisor("audio_config.num_mel_bins"));
 const TIMES: Size =
     of("audio_config.max_source_positions", |config| config.divisor("audio_config.max_source_positions"));
 const THREE: Size = of("", |_| Ok(3));
@@ -22,18 +22,22 @@ const ENDS: &[Rule] = &[
     biased(model("audio.layer_norm.*", "a.post_ln.*", &[A_HIDDEN])),
 ];
 
-const LAYERS: &[Rule] = &[
+/// The convolutions in front of the layers.
+pub(super) const CONVOLUTIONS: &[Rule] = &[
     model("audio.conv1.weight", "a.conv1d.1.weight", &[A_HIDDEN, MELS, THREE]),
     model("audio.conv1.bias", "a.conv1d.1.bias", &[A_HIDDEN, ONE]).with(&[Change::Column]),
     model("audio.conv2.weight", "a.conv1d.2.weight", &[A_HIDDEN, A_HIDDEN, THREE]),
     model("audio.conv2.bias", "a.conv1d.2.bias", &[A_HIDDEN, ONE]).with(&[Change::Column]),
+];
+
+pub(super) const LAYERS: &[Rule] = &[
     biased(audio("fc1.*", "ffn_up.*", &[A_FFN, A_HIDDEN])),
     biased(audio("fc2.*", "ffn_down.*", &[A_HIDDEN, A_FFN])),
     biased(audio("final_layer_norm.*", "ln2.*", &[A_HIDDEN])),
     biased(audio("self_attn_layer_norm.*", "ln1.*", &[A_HIDDEN])),
     biased(audio("self_attn.q_proj.*", "attn_q.*", &[A_HIDDEN, A_HIDDEN])),
-    // Keys have no bias.
-    audio("self_attn.k_proj.weight", "attn_k.weight", &[A_HIDDEN, A_HIDDEN]),
+    // Whisper's keys have no bias.
+    audio("self_attn.k_proj.*", "attn_k.*", &[A_HIDDEN, A_HIDDEN]).biased(OPTIONAL),
     biased(audio("self_attn.v_proj.*", "attn_v.*", &[A_HIDDEN, A_HIDDEN])),
     biased(audio("self_attn.out_proj.*", "attn_out.*", &[A_HIDDEN, A_HIDDEN])),
 ];
@@ -47,13 +51,14 @@ const RENAMES: &[Rename] = &[
 
 /// The keys of all, after the type of the projector.
 const fn own_keys(name: fn(&Config) -> Result<Option<&'static str>>) -> [Key; 3] {
-    [
-        projector(name),
-        sized("audio.num_mel_bins", MELS),
-        real_fn("audio.attention.layer_norm_epsilon", |config| {
-            Ok(Some(config.real(&["audio_config.layer_norm_eps"])?.unwrap_or(1e-5)))
-        }),
-    ]
+    [projector(name), sized("audio.num_mel_bins", MELS), audio_epsilon()]
+}
+
+/// The epsilon of the norms.
+pub(super) const fn audio_epsilon() -> Key {
+    real_fn("audio.attention.layer_norm_epsilon", |config| {
+        Ok(Some(config.real(&["audio_config.layer_norm_eps"])?.unwrap_or(1e-5)))
+    })
 }
 
 const WHISPER: Architecture = Architecture {
@@ -82,7 +87,7 @@ const fn mark(first: usize) -> Parts {
 pub(super) const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         classes: &[class("Qwen2AudioForConditionalGeneration", "qwen2_audio")],
-        rules: &[ENDS, LAYERS, &[biased(model("mm.linear.*", "mm.a.fc.*", &[TEXT, A_HIDDEN]))]],
+        rules: &[ENDS, CONVOLUTIONS, LAYERS, &[biased(model("mm.linear.*", "mm.a.fc.*", &[TEXT, A_HIDDEN]))]],
         keys: &[&audio_keys(AudioSizes::USUAL), &own_keys(|_| Ok(Some("qwen2a")))],
         ..WHISPER
     },
@@ -90,6 +95,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
         classes: &[class("VoxtralForConditionalGeneration", "voxtral")],
         rules: &[
             ENDS,
+            CONVOLUTIONS,
             LAYERS,
             &[
                 // As many hidden states are stacked as the feed-forward network has of their size.
@@ -108,6 +114,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
         classes: &[class("AudioFlamingo3ForConditionalGeneration", "audioflamingo3")],
         rules: &[
             ENDS,
+            CONVOLUTIONS,
             LAYERS,
             &[
                 biased(model("mm.linear_1.*", "mm.a.mlp.1.*", &[TEXT, A_HIDDEN])),
@@ -122,6 +129,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
         classes: &[class("UltravoxModel", "ultravox")],
         rules: &[
             ENDS,
+            CONVOLUTIONS,
             LAYERS,
             &[
                 model("mm.ln_pre.weight", "mm.a.norm_pre.weight", &[STACKED]),
@@ -147,6 +155,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
             Rename::Prefix("audio_encoder.", "mm."),
         ],
         rules: &[
+            CONVOLUTIONS,
             LAYERS,
             &[
                 model("audio.embed_positions.weight", "a.position_embd.weight", &[TIMES, A_HIDDEN]).when(OPTIONAL),
@@ -175,6 +184,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
         ],
         rules: &[
             ENDS,
+            CONVOLUTIONS,
             LAYERS,
             &[
                 biased(model("mm.ln_speech.*", "mm.a.norm_pre.*", &[A_HIDDEN])),
