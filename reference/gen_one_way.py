@@ -7,6 +7,7 @@ Arguments name the cases to write; without any, all cases below are. `again` con
 folder once more, which were made by classes of transformers, with the pre-tokenizer that their file names.
 """
 
+import base64
 import json
 import shutil
 import subprocess
@@ -19,9 +20,23 @@ from safetensors.torch import save_file
 
 from common import FIXTURES, seed
 from gen_architectures import LLAMA, SMALL, vocabulary
+from one_way_shapes import (
+    experts,
+    feed_forward,
+    granite_speech,
+    granite_switch,
+    hunyuan_moe,
+    layers,
+    mamba,
+    phi4_vision,
+    puzzle,
+    qwen,
+)
 
 FOLDER = FIXTURES / "one_way"
 CONVERT = """
+import base64
+import pathlib
 import sys
 from transformers import AutoTokenizer, PreTrainedConfig
 tree, source, output, pre = sys.argv[1:]
@@ -29,6 +44,19 @@ sys.path.insert(0, tree)
 # The tokenizer does not need the configuration, which transformers refuses if it does not know the class.
 loaded = AutoTokenizer.from_pretrained
 AutoTokenizer.from_pretrained = lambda path, **options: loaded(path, config=PreTrainedConfig(), **options)
+# The members of tokenizer classes that come with a model: ranks of bytes, and special tokens after them.
+class Ranked:
+    def __init__(self, file):
+        lines = [line.split() for line in file.read_bytes().splitlines()]
+        self.mergeable_ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+        first = {"qwen": ("endoftext", "im_start", "im_end"), "hy": ("endoftext", "startoftext", "bos", "eos", "pad")}[file.stem]
+        names = [*first, *(f"extra_{number}" for number in range(205))]
+        self.special_tokens = {f"<|{name}|>": len(lines) + place for place, name in enumerate(names)}
+        self.vocab_size = len(lines) + len(names)
+    def get_vocab(self):
+        return self.mergeable_ranks
+for file in pathlib.Path(source).glob("*.tiktoken"):
+    AutoTokenizer.from_pretrained = lambda path, file=file, **options: Ranked(file)
 sys.argv = ["convert_hf_to_gguf.py", source, "--outfile", output, "--outtype", "bf16"]
 import convert_hf_to_gguf
 from conversion.base import TextModel
@@ -56,40 +84,44 @@ def is_asked(case):
     return True
 
 
-def write(case, config, shapes, pre="gpt-2", tokens=()):
-    """Write a checkpoint with random tensors, and the output of the converter."""
+def write(case, config, shapes, pre="gpt-2", tokens=(), tokenizer="PreTrainedTokenizerFast"):
+    """Write a checkpoint with random tensors, and the output of the converter. `tokenizer` is a class or the stem of a file of ranks."""
     directory = FOLDER / case
     if not is_asked(case):
         return
     (directory / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}, indent=1) + "\n")
-    tensors = {name: made(name, shape) for name, shape in shapes.items()}
+    tensors = {}
+    for name, shape in shapes.items():
+        tensors[name] = tensors[shape].clone() if isinstance(shape, str) else made(name, shape)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
-    vocabulary(directory, "PreTrainedTokenizerFast", tokens)
+    if tokenizer in ("qwen", "hy"):
+        ranked(directory / f"{tokenizer}.tiktoken")
+    else:
+        vocabulary(directory, tokenizer, tokens)
     for path in directory.iterdir():
         path.chmod(0o644)
     converted(case, pre)
 
 
+# Tokens of two and more bytes, each of two others.
+MERGED = [b"th", b"he", b"in", b"er", b"the", b" the", b"ing", b"\xc3\xa4", b"  ", b"    "]
+MERGED.insert(5, b" t")
+
+
+def ranked(path):
+    """Write a vocabulary of bytes with their ranks."""
+    tokens = [bytes([byte]) for byte in range(256)] + MERGED
+    lines = [f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens)]
+    path.write_text("".join(lines))
+    (path.parent / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": f"{path.stem.upper()}Tokenizer"}) + "\n")
+
+
 def made(name, shape):
-    """A tensor of a checkpoint: a shape, or the values themselves."""
+    """A tensor of a checkpoint: a shape, or the values themselves; a name is another tensor once more."""
     if isinstance(shape, torch.Tensor):
         return shape
     values = torch.randn(shape) * 0.3
     return (values + 1 if "norm" in name else values).to(torch.bfloat16)
-
-
-def layers(count, shapes):
-    """The tensors of every layer: `shapes` gets the number of a layer."""
-    return {f"model.layers.{layer}.{name}": shape for layer in range(count) for name, shape in shapes(layer).items()}
-
-
-def feed_forward(front, hidden, inner):
-    return {f"{front}.{name}_proj.weight": (hidden, inner) if name == "down" else (inner, hidden) for name in ("gate", "up", "down")}
-
-
-def experts(front, hidden, inner, count):
-    each = [feed_forward(f"{front}.{expert}", hidden, inner) for expert in range(count)]
-    return {name: shape for shapes in each for name, shape in shapes.items()}
 
 
 def ling3(members, prediction=0):
@@ -222,3 +254,11 @@ with torch.no_grad():
     write("step35_mtp", *step35({"rope_scaling": scaling}))
     gemma4_unified("gemma4_unified")
     write("step37", *with_tower(*step35({}), "Step3p7ForConditionalGeneration"))
+    write("phi4_vision", *phi4_vision(), tokenizer="GPT2Tokenizer")
+    write("mamba_lm_head", *mamba(), pre="olmo")
+    write("nemotron_h_puzzle", *puzzle())
+    ranks = 256 + len(MERGED)
+    write("hunyuan_moe", *hunyuan_moe(ranks + 210), pre="hunyuan", tokenizer="hy")
+    write("qwen", *qwen(ranks + 212), pre="qwen2", tokenizer="qwen")
+    write("granite_speech", *granite_speech("GraniteSpeechForConditionalGeneration"))
+    write("granite_switch", *granite_switch())

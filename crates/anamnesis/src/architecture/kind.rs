@@ -175,6 +175,8 @@ pub(crate) enum Head {
     Always,
     /// Where the checkpoint has it and `tie_word_embeddings` is not set.
     UnlessTied,
+    /// Where the checkpoint has it and its values are not those of the embedding; the digests of both are measured.
+    UnlessEqual(&'static str, &'static str),
 }
 
 /// The fields of most decoders.

@@ -38,10 +38,23 @@ pub(crate) fn flattened(raw: &Map<String, Value>) -> Map<String, Value> {
     if let Some(layer) = raw.get("transformer_layer_config").and_then(Value::as_object) {
         values.extend(layer.iter().map(|(key, value)| (key.clone(), value.clone())));
     }
+    // Descriptions of all layers have their kinds, too.
+    if let Some(blocks) = values.get("block_configs").and_then(Value::as_array)
+        && let Some(kinds) = blocks.iter().map(|block| block.get("block_type").cloned()).collect::<Option<Vec<_>>>()
+    {
+        values.insert("layers_block_type".to_owned(), Value::from(kinds));
+    }
     // A list of the kinds of layers also counts them.
     if let Some(kinds) = values.get("layers_block_type").and_then(Value::as_array) {
         let layers = Value::from(kinds.len());
         values.insert("num_hidden_layers".to_owned(), layers);
+    }
+    // The switch of a model with adapters counts as a layer, and has no tensors.
+    if let (Some(layers), true) = (
+        values.get("num_hidden_layers").and_then(Value::as_u64),
+        values.contains_key("adapter_token_ids") && values.contains_key("adapter_substitute_token_ids"),
+    ) {
+        values.insert("num_hidden_layers".to_owned(), Value::from(layers.saturating_sub(1)));
     }
     // A multimodal model may say of the whole that the embedding is the head.
     let tied = "tie_word_embeddings";

@@ -135,13 +135,15 @@ impl Architecture {
         };
         let embedding = tensors.iter().find(|tensor| is_embedding(tensor.name));
         let rows = embedding.and_then(|tensor| tensor.shape.first()).map_or(0, |&rows| rows as u64);
+        let rule = self.rules().find(|rule| names::captures(rule.gguf, EMBEDDING).is_some());
+        let padded = rule.and_then(|rule| rule.shape.first()).and_then(|size| (size.of)(config).ok());
         let fits = tokens == rows
+            || padded == Some(rows)
             || tokens < rows && tokens > 0 && self.cuts_to_vocabulary()
             || tokens > rows && tokens - rows <= MOST_PADDING && self.pads_to_vocabulary();
         if fits && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
             return Ok(());
         }
-        let rule = self.rules().find(|rule| names::captures(rule.gguf, EMBEDDING).is_some());
         if let (None, Some(rule)) = (embedding, rule)
             && rule.need.of(config, 0)? == Presence::Allowed
         {
@@ -256,6 +258,10 @@ impl Mapper<'_> {
         Ok(match self.of.head {
             Head::IfStored | Head::Always => true,
             Head::Never => false,
+            Head::UnlessEqual(embedding, head) => {
+                let digest = |name| self.config.measured.get(None, name);
+                digest(head).is_none() || digest(head) != digest(embedding)
+            }
             Head::UnlessTied => !self.config.flag("tie_word_embeddings")?.unwrap_or(false),
         })
     }

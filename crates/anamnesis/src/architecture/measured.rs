@@ -26,6 +26,8 @@ pub(crate) enum Measure {
     ColumnNorms,
     /// The numbers of the rows of zeros, from the first added token on.
     ZeroRows,
+    /// The SHA-256 of the values in F32, a number for each of its bytes.
+    Digest,
 }
 
 /// A tensor outside the layers.

@@ -34,8 +34,8 @@ pub(super) use super::size::{
 };
 pub(super) use super::state_space::{self, CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
 pub(super) use super::tokenizer::rules::{
-    BPE, LLAMA_LIKE, NO_OVERRIDES, PIECES_OR_BPE, PiecesUse, PreTokenizer, TokenOverrides, TokenizerClass,
-    TokenizerRules, VocabularyKind,
+    BPE, LLAMA_LIKE, NO_OVERRIDES, PIECES_OR_BPE, PiecesUse, PreTokenizer, RankedVocabulary, TokenOverrides,
+    TokenizerClass, TokenizerRules, VocabularyKind,
 };
 pub(super) use super::types::{IntegerTable, TypeRules};
 pub(super) use crate::error::{AnamnesisError, Result};

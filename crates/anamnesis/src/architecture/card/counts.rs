@@ -9,7 +9,12 @@ pub(crate) struct Counts {
     experts: u64,
     expert_tensors: u64,
     is_of_adapter: bool,
+    /// Whether factors of adapters are among the tensors of a model, which no label counts.
+    has_factors: bool,
 }
+
+/// The ends of the names of an adapter's factors.
+const FACTORS: [&str; 2] = [".lora_a", ".lora_b"];
 
 /// The number of parameters that a name is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +53,7 @@ impl Counts {
     pub(super) const fn size(&self) -> TotalSize {
         match self.is_of_adapter {
             true => TotalSize::OfAdapter(self.total),
+            false if self.has_factors => TotalSize::Exact(0),
             false => TotalSize::Exact(self.total),
         }
     }
@@ -62,6 +68,7 @@ impl Counts {
     pub(crate) fn add(&mut self, name: &str, shape: &[usize]) {
         let size = shape.iter().fold(1_u64, |size, &length| size.saturating_mul(length as u64));
         self.total = self.total.saturating_add(size);
+        self.has_factors |= FACTORS.iter().any(|ending| name.ends_with(ending));
         let outside = if name.contains(".bias") { 2 } else { 3 };
         let experts = shape.len().checked_sub(outside).and_then(|place| shape.get(place)).copied().unwrap_or(0) as u64;
         match name.contains("_exps.") && shape.len() >= 3 {

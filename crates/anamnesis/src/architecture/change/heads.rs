@@ -105,6 +105,25 @@ pub(super) fn rows_of_size(shape: &[usize], config: &Config, head: Size) -> Resu
     }
 }
 
+/// The rows of the first heads in pairs, or in halves again; those after them stay.
+pub(super) fn paired_first(
+    tensor: &Reshaped,
+    config: &Config,
+    count: Size,
+    head: Size,
+    is_back: bool,
+) -> Result<Reshaped> {
+    let (rows, first, size) = (tensor.rows(), (count.of)(config)?, (head.of)(config)?);
+    if size == 0 || !size.is_multiple_of(2) || !first.is_multiple_of(size) || first >= rows {
+        let why = format!("{first} of {rows} rows are no pairs in heads of {size} ({}, {})", count.hf, head.hf);
+        return Err(AnamnesisError::parse(why));
+    }
+    let row = tensor.whole_row();
+    let step = if is_back { Step::Unpair { row, rows: size } } else { Step::Pair { row, rows: size } };
+    let trees = vec![tensor.cut(0, first).after(step), tensor.cut(first, rows - first)];
+    Ok(tensor.with_rows(Tree::Stacked(trees), rows))
+}
+
 /// The second half of each head's rows, negated.
 pub(super) fn negated(tensor: Reshaped, config: &Config, head: Size) -> Result<Reshaped> {
     let size = rows_of_size(&tensor.shape, config, head)?;

@@ -15,7 +15,7 @@ use super::state_space;
 use super::tree::{Fold, Formula, Step, Tree};
 use crate::error::{AnamnesisError, Result, quoted};
 
-use heads::{axes_joined, halved_pairs, negated, rows_of_head, rows_of_size};
+use heads::{axes_joined, halved_pairs, negated, paired_first, rows_of_head, rows_of_size};
 use reshaped::misfit;
 
 pub(crate) use factor::Factor;
@@ -35,6 +35,10 @@ pub(crate) enum Change {
     Second(Halves),
     /// [`Change::Rotary`] with heads of this size.
     RotaryOf(Size),
+    /// The same for the first rows only: queries and keys in front of values. Their number, and the size of a head.
+    RotaryOfFirst(Size, Size),
+    /// A matrix of zeros comes in front of a stack.
+    ZerosFirst,
     /// The inverse for the first rows of each head, in models with multimodal RoPE: their even rows, then the odd ones.
     HalvedRotary(&'static RotatedRows),
     /// In the queries and keys of a fused tensor, the pairs of each head's rows belong to two axes in turn: those of the
@@ -203,6 +207,12 @@ impl Change {
                 let rows = rows_of_size(&tensor.shape, config, head)?;
                 Ok(tensor.after(Step::Pair { row, rows }))
             }
+            Self::RotaryOfFirst(rows, head) => paired_first(&tensor, config, rows, head, false),
+            Self::ZerosFirst => {
+                let (matrix, rows) = (tensor.whole_row(), tensor.rows());
+                Ok(tensor
+                    .with_rows(Tree::Stacked(vec![Tree::Zeros(matrix), tensor.tree.clone()]), rows.saturating_add(1)))
+            }
             Self::HalvedRotary(rows) => rows.changed(tensor, config, false),
             Self::HalvedPairs(heads) => halved_pairs(&tensor, config, heads, false),
             Self::AxesJoined(heads) => axes_joined(&tensor, config, heads, false),
@@ -335,6 +345,11 @@ impl Change {
                 let rows = rows_of_size(&tensor.shape, config, head)?;
                 Ok(tensor.after(Step::Unpair { row, rows }))
             }
+            Self::RotaryOfFirst(rows, head) => paired_first(&tensor, config, rows, head, true),
+            Self::ZerosFirst => match tensor.rows().checked_sub(1).filter(|left| *left > 0) {
+                Some(left) => Ok(tensor.with_rows(tensor.cut(1, left), left)),
+                None => Err(misfit(&tensor.shape, "a stack of more than one matrix")),
+            },
             Self::HalvedRotary(rows) => rows.changed(tensor, config, true),
             Self::HalvedPairs(heads) => halved_pairs(&tensor, config, heads, true),
             Self::AxesJoined(heads) => axes_joined(&tensor, config, heads, true),

@@ -19,6 +19,8 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             ],
         ],
     }],
+    // The encoder of speech models.
+    dropped: &["encoder."],
     rules: &[EMBED_NORM_HEAD, NORMS, PERMUTED_ATTENTION, GATED_FFN_BIASED],
     keys: &[COMMON, KEYS],
     derived_tensors: ROPE_FREQS,

@@ -7,8 +7,13 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     classes: &[
         Class { name: "MambaForCausalLM", model_type: "mamba", defaults: TIED },
         Class { name: "FalconMambaForCausalLM", model_type: "falcon_mamba", defaults: TIED },
+        // The class of its authors, whose checkpoints have the embedding as the head, too.
+        Class { name: "MambaLMHeadModel", model_type: "mamba", defaults: TIED },
     ],
     layer_prefix: "backbone.layers.",
+    renames: &[Rename::Prefix("backbone.embedding.", "backbone.embeddings.")],
+    head: Head::UnlessEqual(EMBEDDING, HEAD),
+    read_tensors: &[read(EMBEDDING, Measure::Digest), read(HEAD, Measure::Digest)],
     rules: &[TENSORS],
     keys: &[KEYS],
     tokenizer: TokenizerRules {
@@ -32,6 +37,10 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ..DECODER
 };
 
+/// The tensors that may be equal.
+const EMBEDDING: &str = "backbone.embeddings.weight";
+const HEAD: &str = "lm_head.weight";
+
 /// Embeddings are tied by default.
 const TIED: &[&[ClassDefault]] = &[&[("tie_word_embeddings", Flag(true))]];
 
@@ -50,6 +59,16 @@ const TENSORS: &[Rule] = &[
     layer("mixer.out_proj.*", "ssm_out.*", &[HIDDEN, INNER]).biased(BIAS),
 ];
 
+/// The rows of the embedding, which the authors' class pads.
+const VOCAB: Size = size(
+    |config| {
+        let tokens = config.needed("vocab_size")?;
+        let multiple = config.count(&["pad_vocab_size_multiple"])?.filter(|multiple| *multiple > 0).unwrap_or(1);
+        Ok(tokens.checked_next_multiple_of(multiple).unwrap_or(u64::MAX))
+    },
+    "vocab_size, pad_vocab_size_multiple",
+    "vocab_size, tokenizer.ggml.tokens",
+);
 const BIAS: Need = Need::Flag("use_bias");
 const HIDDEN: Size = size(width, "hidden_size", "embedding_length");
 const INNER: Size = size(inner, "intermediate_size, hidden_size", "ssm.inner_size");
@@ -72,7 +91,7 @@ const KEYS: &[Key] = &[
     count_fn("ssm.inner_size", |config| inner(config).map(Some)),
     Key { gguf: "ssm.state_size", from: ValueSource::CountOr(STATES, STATE_SIZE) },
     count_fn("ssm.time_step_rank", |config| dt_rank(config).map(Some)),
-    real("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon", "rms_norm_eps"]),
+    real_or("attention.layer_norm_rms_epsilon", &["layer_norm_epsilon", "rms_norm_eps"], 1e-5),
     Key {
         gguf: "ssm.dt_b_c_rms",
         from: ValueSource::BoolFn(|config| Ok(Some(config.text("model_type")? == Some("falcon_mamba")))),

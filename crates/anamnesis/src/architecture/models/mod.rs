@@ -34,6 +34,7 @@ pub(super) static FAMILIES: &[&[&Architecture]] = &[];
 #[cfg(feature = "architectures")]
 architectures! {
     llama,
+    qwen,
     qwen2,
     qwen2moe,
     qwen3,
@@ -81,11 +82,13 @@ architectures! {
     glm[GLM4V, GLM_OCR, GLM4V_MOE, SOLAR_OPEN],
     minimax[TEXT01, M2, M3],
     cohere[COMMAND_R, COHERE2MOE],
+    granite_switch,
     granite_family[MOE, SWA, MOE_SWA, BAMBA_ONLY, HYBRID, ATTENTION_MOE, ATTENTION_ONLY],
     nemotron,
-    nemotron_h[WITH_EXPERTS, DENSE_ONLY],
+    nemotron_h[WITH_EXPERTS, DENSE_ONLY, PUZZLE],
     lfm2[DENSE_MODEL, ENCODER, MOE],
     hunyuan[DENSE_MODEL, VISION, HY3],
+    hunyuan_moe,
     ernie[DENSE_MODEL, PADDLE_OCR, MOE],
     gpt[GPT2, RUGPT3XL, STARCODER, CODESHELL, REFACT],
     neox[NEOX, BLOOM, FALCON],

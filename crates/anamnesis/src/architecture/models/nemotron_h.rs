@@ -9,7 +9,17 @@ pub(super) static WITH_EXPERTS: Architecture = Architecture {
     name: "nemotron_h_moe",
     classes: &[class("NemotronHForCausalLM", "nemotron_h")],
     applies: |raw| is_known(raw) || raw.contains_key("num_experts_per_tok"),
-    keys: &[COMMON, KEYS, MOE_KEYS],
+    keys: &[COMMON, KEYS, MOE_KEYS, ROUTER_KEYS],
+    ..BOTH
+};
+
+/// Puzzle: experts of another size and number in every layer, by a list of layers.
+pub(super) static PUZZLE: Architecture = Architecture {
+    name: "nemotron_h_moe",
+    classes: &[class("NemotronHPuzzleForCausalLM", "nemotron_h_puzzle")],
+    keys: &[COMMON, KEYS, PUZZLE_KEYS, ROUTER_KEYS],
+    not_held: Some("block_configs"),
+    restore: None,
     ..BOTH
 };
 
@@ -146,8 +156,41 @@ const INPUTS: Size = size(
     "mamba_num_heads, mamba_head_dim, n_groups, ssm_state_size",
     "ssm.inner_size, ssm.group_count, ssm.state_size, ssm.time_step_rank",
 );
-const EXPERT_FFN: Size =
-    size(|config| config.needed("moe_intermediate_size"), "moe_intermediate_size", "expert_feed_forward_length");
+const EXPERT_FFN: Size = layer_size(
+    |config, layer| match block(config, layer, "moe_intermediate_size")? {
+        Some(inner) => Ok(inner),
+        None => config.needed("moe_intermediate_size"),
+    },
+    "moe_intermediate_size, block_configs",
+    "expert_feed_forward_length",
+);
+/// The dimensions that experts work in: those of the model, or fewer.
+const EXPERT_HIDDEN: Size = size(
+    |config| config.count(&[LATENT_KEY])?.map_or_else(|| (HIDDEN.of)(config), Ok),
+    "moe_latent_size, hidden_size",
+    "moe_latent_size, embedding_length",
+);
+const LATENT_KEY: &str = "moe_latent_size";
+const LATENT: Need = Need::When("moe_latent_size, layers_block_type, hybrid_override_pattern", |config, layer| {
+    Ok(needed_if(config.get(LATENT_KEY).is_some() && kind(config, layer)? == Kind::Experts))
+});
+
+/// A count in the description of a layer.
+fn block(config: &Config, layer: u64, key: &str) -> Result<Option<u64>> {
+    let Some(Value::Array(blocks)) = config.get("block_configs") else { return Ok(None) };
+    let block = usize::try_from(layer).ok().and_then(|layer| blocks.get(layer)?.get(key));
+    match block {
+        None | Some(Value::Null) => Ok(Some(0)),
+        Some(count) => match count.as_u64() {
+            Some(count) => Ok(Some(count)),
+            None => {
+                let why =
+                    format!("config.json: \"block_configs\": \"{key}\" of layer {layer} is {count}, a count is needed");
+                Err(AnamnesisError::parse(why))
+            }
+        },
+    }
+}
 const SHARED: Size = size(
     |config| config.needed("moe_shared_expert_intermediate_size"),
     "moe_shared_expert_intermediate_size",
@@ -184,8 +227,11 @@ const TENSORS: &[Rule] = &[
     layer("mixer.down_proj.*", "ffn_down.*", &[HIDDEN, FFN]).when(DENSE),
     layer("mixer.gate.weight", "ffn_gate_inp.weight", &[EXPERTS, HIDDEN]).when(SPARSE),
     layer("mixer.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERTS]).when(SPARSE_OPTIONAL),
-    layer("mixer.experts.{X}.down_proj.weight", "ffn_down_exps.weight", &[EXPERTS, HIDDEN, EXPERT_FFN]).when(SPARSE),
-    layer("mixer.experts.{X}.up_proj.weight", "ffn_up_exps.weight", &[EXPERTS, EXPERT_FFN, HIDDEN]).when(SPARSE),
+    layer("mixer.experts.{X}.down_proj.weight", "ffn_down_exps.weight", &[EXPERTS, EXPERT_HIDDEN, EXPERT_FFN])
+        .when(SPARSE),
+    layer("mixer.experts.{X}.up_proj.weight", "ffn_up_exps.weight", &[EXPERTS, EXPERT_FFN, EXPERT_HIDDEN]).when(SPARSE),
+    layer("mixer.fc1_latent_proj.weight", "ffn_latent_down.weight", &[EXPERT_HIDDEN, HIDDEN]).when(LATENT),
+    layer("mixer.fc2_latent_proj.weight", "ffn_latent_up.weight", &[HIDDEN, EXPERT_HIDDEN]).when(LATENT),
     layer("mixer.shared_experts.up_proj.*", "ffn_up_shexp.*", &[SHARED, HIDDEN]).when(SPARSE_OPTIONAL),
     layer("mixer.shared_experts.down_proj.*", "ffn_down_shexp.*", &[HIDDEN, SHARED]).when(SPARSE_OPTIONAL),
 ];
@@ -217,6 +263,21 @@ const MOE_KEYS: &[Key] = &[
     }),
     count("expert_used_count", &["num_experts_per_tok"]),
     count("expert_feed_forward_length", &["moe_intermediate_size"]),
+];
+
+const PUZZLE_KEYS: &[Key] = &[
+    ints_fn("feed_forward_length", |config| of_blocks(config, "moe_intermediate_size")),
+    ints_fn("expert_feed_forward_length", |config| of_blocks(config, "moe_intermediate_size")),
+    ints_fn("expert_used_count", |config| of_blocks(config, "num_experts_per_tok")),
+];
+
+/// A count of every layer; 0 for layers without one.
+fn of_blocks(config: &Config, key: &str) -> Result<Option<Vec<i32>>> {
+    let count = |layer| Ok(i32::try_from(block(config, layer, key)?.unwrap_or(0)).unwrap_or(i32::MAX));
+    config.per_layer(count).map(Some)
+}
+
+const ROUTER_KEYS: &[Key] = &[
     count("expert_shared_feed_forward_length", &["moe_shared_expert_intermediate_size"]),
     count("expert_count", &["n_routed_experts"]),
     count("expert_shared_count", &["n_shared_experts"]),

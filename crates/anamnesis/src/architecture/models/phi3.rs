@@ -6,22 +6,25 @@ use crate::architecture::prelude::*;
 
 pub(super) static ARCHITECTURE: Architecture = Architecture {
     name: "phi3",
-    classes: &[Class {
-        name: "Phi3ForCausalLM",
-        model_type: "phi3",
-        defaults: &[
-            BASE,
-            &[
-                ("vocab_size", Count(32064)),
-                ("hidden_size", Count(3072)),
-                ("intermediate_size", Count(8192)),
-                ("max_position_embeddings", Count(4096)),
-                ("original_max_position_embeddings", Count(4096)),
-                ("rms_norm_eps", Real(1e-5)),
-                ("partial_rotary_factor", Real(1.0)),
+    classes: &[
+        Class {
+            name: "Phi3ForCausalLM",
+            model_type: "phi3",
+            defaults: &[
+                BASE,
+                &[
+                    ("vocab_size", Count(32064)),
+                    ("hidden_size", Count(3072)),
+                    ("intermediate_size", Count(8192)),
+                    ("max_position_embeddings", Count(4096)),
+                    ("original_max_position_embeddings", Count(4096)),
+                    ("rms_norm_eps", Real(1e-5)),
+                    ("partial_rotary_factor", Real(1.0)),
+                ],
             ],
-        ],
-    }],
+        },
+        class("Phi4ForCausalLMV", "phi4-siglip"),
+    ],
     rules: &[EMBED_NORM_HEAD, NORMS, FUSED],
     early_keys: EARLY,
     keys: &[KEYS],

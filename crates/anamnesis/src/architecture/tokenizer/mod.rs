@@ -16,6 +16,7 @@ mod phi3;
 mod plamo;
 mod post_processor;
 mod pre;
+mod ranked;
 mod request;
 mod roles;
 pub(crate) mod rules;
@@ -91,6 +92,7 @@ pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) ->
         VocabularyKind::Mistral => mistral::write(files, request, &mut metadata)?,
         VocabularyKind::Plamo => plamo::write(&sources, request, &mut metadata)?,
         VocabularyKind::Gemma4 => sentencepiece_json::write_with_merges(&mut sources, request, &mut metadata)?,
+        VocabularyKind::Ranked(ranks) => ranked::write(&sources, request, &ranks, &mut metadata)?,
         VocabularyKind::None => metadata.text("tokenizer.ggml.model", "none"),
     }
     (request.rules.add)(request.vocab_size, &mut metadata);

@@ -107,8 +107,26 @@ pub(crate) enum VocabularyKind {
     Plamo,
     /// SentencePiece in `tokenizer.json` with its merges.
     Gemma4,
+    /// Byte strings with ranks.
+    Ranked(RankedVocabulary),
     /// None.
     None,
+}
+
+/// A vocabulary of byte strings with ranks in a file, and special tokens after them, which the class of the tokenizer lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RankedVocabulary {
+    pub file: &'static str,
+    /// The name of its pre-tokenizer.
+    pub pre: &'static str,
+    /// The special tokens, before 205 numbered ones.
+    pub special: &'static [&'static str],
+    /// Whether ranks are counted, and tokens that come again are skipped.
+    pub is_counted: bool,
+    /// Whether the embedding has no further rows.
+    pub is_whole: bool,
+    /// The special token that begins and ends texts if the configuration names none, and stands for unknown ones.
+    pub end: Option<&'static str>,
 }
 
 /// When SentencePiece's `tokenizer.model` is read.

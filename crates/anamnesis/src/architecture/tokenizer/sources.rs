@@ -32,7 +32,10 @@ impl<'f> Sources<'f> {
             PiecesUse::RequiredUnlessGpt2 => !settings.is_gpt2(),
         };
         let model = if has_model { files.read(PIECES)? } else { None };
-        let is_other = matches!(rules.kind, VocabularyKind::Unigram | VocabularyKind::Rwkv | VocabularyKind::Plamo);
+        let is_other = matches!(
+            rules.kind,
+            VocabularyKind::Unigram | VocabularyKind::Rwkv | VocabularyKind::Plamo | VocabularyKind::Ranked(_)
+        );
         let lists = if model.is_some() || is_other { Lists::Skip } else { Lists::Read };
         let document = text.map(|text| Document::read(&text, lists)).transpose()?;
         Ok(Self { files, settings, model, document })

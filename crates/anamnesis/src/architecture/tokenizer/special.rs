@@ -96,6 +96,11 @@ impl SpecialTokens {
         Ok(())
     }
 
+    /// Whether no role is assigned.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
     /// Assigns a role to another token.
     pub(super) fn replace(&mut self, role: &'static str, id: u32) {
         match self.ids.iter_mut().find(|(known, _)| *known == role) {

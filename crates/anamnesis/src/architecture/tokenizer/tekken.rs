@@ -145,7 +145,7 @@ fn merges(vocab: &[Vec<u8>], ranks: &HashMap<&[u8], u32>) -> Result<Vec<String>>
 }
 
 /// Bytes in the byte-level alphabet.
-fn shown(bytes: &[u8]) -> String {
+pub(super) fn shown(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| byte_level::character(byte)).collect()
 }
 

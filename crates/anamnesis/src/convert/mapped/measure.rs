@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anamnesis_kernels::float::{bf16, f16};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::Model;
 use crate::architecture::measured::{Measure, Measured};
@@ -89,6 +90,15 @@ impl Model<'_> {
                     }
                 }
                 Ok(zeros)
+            }
+            Measure::Digest => {
+                let mut digest = Sha256::new();
+                for start in (0..elements).step_by(STEP as usize) {
+                    for value in decode(start..elements.min(start + STEP))? {
+                        digest.update(value.to_le_bytes());
+                    }
+                }
+                Ok(digest.finalize().iter().copied().map(f32::from).collect())
             }
         }
     }
