@@ -25,13 +25,13 @@ from gen_architectures import LLAMA, SMALL, vocabulary
 FOLDER = FIXTURES / "options"
 CONVERT = """
 import argparse, builtins, sys
-tree, source, output, outtype, swapped, *options = sys.argv[1:]
+tree, source, output, outtype, swapped, pre, *options = sys.argv[1:]
 sys.path.insert(0, tree)
 sys.path.insert(0, tree + "/gguf-py")
 sys.argv = ["convert_hf_to_gguf.py", source, "--outfile", output, "--outtype", outtype, *options]
 import convert_hf_to_gguf
 from conversion.base import TextModel
-TextModel.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
+TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
 convert_hf_to_gguf.main()
 if swapped == "swapped":
     import gguf
@@ -41,7 +41,7 @@ if swapped == "swapped":
 """
 
 
-def write(case, source, options, outtype="bf16", make=None, swapped=False):
+def write(case, source, options, outtype="bf16", make=None, swapped=False, pre="gpt-2"):
     """Write the checkpoint, if it is a new one, and the output of the converter."""
     if len(sys.argv) > 1 and case not in sys.argv[1:]:
         return
@@ -56,7 +56,7 @@ def write(case, source, options, outtype="bf16", make=None, swapped=False):
             path.chmod(0o755 if path.is_dir() else 0o644)
     output = FOLDER / f"{case}.expected.gguf"
     output.unlink(missing_ok=True)
-    command = [sys.executable, "-c", CONVERT, LLAMA, str(directory), str(output), outtype, "swapped" if swapped else "-"]
+    command = [sys.executable, "-c", CONVERT, LLAMA, str(directory), str(output), outtype, "swapped" if swapped else "-", pre]
     given = [str((FOLDER / option).resolve()) if option.startswith("../") else option for option in options]
     subprocess.run([*command, *(option for option in given if not swapped or option != "--bigendian")], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     document = {"source": source, "options": options, "type": outtype}
@@ -172,6 +172,55 @@ def eagle(directory):
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 
 
+def draft(name, members, more, front="", fused=("fc", "hidden_norm")):
+    """A draft of blocks for the Llama of another case."""
+
+    def make(directory):
+        config = {**SMALL, "architectures": [name], "model_type": "qwen3", "head_dim": 8, "rms_norm_eps": 1e-6, "rope_theta": 10000.0}
+        config |= {"tie_word_embeddings": False, "hidden_act": "silu", "attention_bias": False, **members}
+        (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+        shapes = {f"{fused[0]}.weight": (16, 32), f"{fused[1]}.weight": (16,), f"{front}norm.weight": (16,), **more}
+        for number in range(2):
+            layer = {"input_layernorm": (16,), "post_attention_layernorm": (16,), "self_attn.q_norm": (8,), "self_attn.k_norm": (8,)}
+            layer |= {"self_attn.q_proj": (32, 16), "self_attn.k_proj": (16, 16), "self_attn.v_proj": (16, 16), "self_attn.o_proj": (16, 32)}
+            layer |= {"mlp.gate_proj": (24, 16), "mlp.up_proj": (24, 16), "mlp.down_proj": (16, 24)}
+            shapes |= {f"{front}layers.{number}.{name}.weight": shape for name, shape in layer.items()}
+        tensors = {name: shape if isinstance(shape, torch.Tensor) else (torch.randn(shape) * 0.3).to(torch.bfloat16) for name, shape in shapes.items()}
+        save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+
+    return make
+
+
+def drafts():
+    """DFlash, DSpark and the assistant of Muse Glimmer."""
+    target = ["--target-model-dir", "../architectures/llama3"]
+    flash = {"mask_token_id": 200, "target_layer_ids": [0, 1], "attention_value_scale": 0.5, "output_multiplier": 2.0}
+    members = {"block_size": 8, "dflash_config": flash, "layer_types": ["sliding_attention", "full_attention"]}
+    members |= {"use_sliding_window": True, "sliding_window": 32, "is_causal": False, "rope_parameters": {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}}
+    write("dflash", "dflash_draft", target, make=draft("DFlashDraftModel", members, {}))
+    # The second version: convolutions, and a choice of candidates.
+    flash = {"mask_token_id": 200, "target_layer_ids": [0, 1], "conv_kernel_size": 3, "conv_group_size": 4, "selector_rank": 5, "selector_top_k": 6}
+    more = {f"candidate_selector.{name}_codebook": (260, 5) for name in ("predecessor", "successor")}
+    more |= {"candidate_selector.hidden_projection.weight": (5, 16), "embed_tokens.weight": (260, 16)}
+    for number in range(2):
+        for module in ("attention_conv", "mlp_conv"):
+            more |= {f"layers.{number}.{module}.base_kernel": (2, 3, 16), f"layers.{number}.{module}.kernel_projection.weight": (24, 16)}
+    write("dflash2", "dflash2_draft", target, make=draft("DFlash2DraftModel", {"dflash_config": flash}, more))
+    heads = {"markov_head.markov_w1.weight": (260, 4), "markov_head.markov_w2.weight": (260, 4), "confidence_head.proj.weight": (1, 20)}
+    members = {"block_size": 7, "target_layer_ids": [0, 1], "mask_token_id": 200, "rope_is_neox_style": False}
+    write("dspark", "dspark_draft", target, make=draft("DSparkDraftModel", members, heads | {"lm_head.weight": (260, 16)}))
+    tokens = torch.arange(64) * 3
+    heads = {"markov_head.markov_w1.weight": (260, 4), "markov_head.markov_w2.weight": (64, 4), "lm_head.weight": (64, 16)}
+    heads |= {"d2t": tokens - torch.arange(64), "t2d": torch.zeros(260, dtype=torch.bool)}
+    members = {"aux_hidden_state_layer_ids": [1, 2], "mask_token_id": 200, "draft_vocab_size": 64, "block_size": 7}
+    write("dspark_vocabulary", "dspark_speculator", target, make=draft("DSparkSpeculator", members, heads))
+    members = {"block_size": 8, "target_layer_ids": [0, 1], "mask_token_id": 200, "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 32}
+    members |= {"vocab_size": 300, "model_type": "muse_glimmer_assistant"}
+    encoder = ("encoder.fc", "encoder.output_norm_enc")
+    target = ["--target-model-dir", "../one_way/muse_glimmer"]
+    write("muse_assistant", "muse_draft", target, pre="llama4", make=draft("MuseGlimmerAssistantModel", members, {}, "model.", encoder))
+
+
 def deepseek(directory):
     """DeepSeek V4: one layer that is routed by token, one with compressed attention and an indexer."""
     h, heads, head, rank, groups, low, experts, ffn, streams = 32, 2, 32, 16, 2, 8, 3, 32, 2
@@ -219,6 +268,7 @@ def deepseek(directory):
 def main():
     write("deepseek4", "deepseek_v4", [], make=deepseek)
     write("eagle3", "eagle", ["--target-model-dir", "../architectures/llama3"], make=eagle)
+    drafts()
     big = ["--bigendian"]
     write("big_f32", "../architectures/mamba_f32", big, "f32")
     write("big_f16", "../architectures/llama3", big, "f16")

@@ -96,7 +96,7 @@ fn options_that_do_not_fit_the_model_or_the_target_are_refused() {
         ("--to gguf --mtp", "this model has no layers for multi-token prediction"),
         ("--to gguf --sentence-transformers-dense-modules", "llama.cpp has none for this architecture"),
         ("--to gguf --mistral-format", "there is no params.json"),
-        ("--to gguf --target-model-dir .", "only a draft model (EAGLE 3) has one"),
+        ("--to gguf --target-model-dir .", "only a draft model (EAGLE 3, DFlash, DSpark) has one"),
         ("--to q8_0 --vocab-only", "there is nothing to quantise"),
         ("--to q8_0 --fp8-as-q8", "the target quantises all weights"),
         ("--to safetensors --bigendian", "--bigendian does not apply to the target safetensors"),

@@ -59,6 +59,7 @@ architectures! {
     deepseek2,
     deepseek4,
     eagle3,
+    dflash[FLASH, SPARK, MUSE],
     gpt_oss,
     glm4,
     glm4moe,

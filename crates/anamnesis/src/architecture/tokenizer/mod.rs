@@ -33,6 +33,7 @@ mod token_type;
 mod unigram;
 mod word_piece;
 
+pub(crate) use overrides::write_config_ids;
 pub(crate) use request::VocabularyRequest;
 
 use serde_json::Value;
@@ -93,6 +94,10 @@ pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) ->
         VocabularyKind::Plamo => plamo::write(&sources, request, &mut metadata)?,
         VocabularyKind::Gemma4 => sentencepiece_json::write_with_merges(&mut sources, request, &mut metadata)?,
         VocabularyKind::Ranked(ranks) => ranked::write(&sources, request, &ranks, &mut metadata)?,
+        VocabularyKind::OfTarget => {
+            let detail = "a draft model has the vocabulary of a model that is no draft itself";
+            return Err(AnamnesisError::unsupported_model(ModelPart::Target, request.architecture, detail));
+        }
         VocabularyKind::None => metadata.text("tokenizer.ggml.model", "none"),
     }
     (request.rules.add)(request.vocab_size, &mut metadata);

@@ -3,8 +3,10 @@
 use serde_json::Value;
 
 use super::request::VocabularyRequest;
+use super::rules::TokenizerRules;
 use super::sources::Sources;
 use super::special::key_of;
+use crate::architecture::config::Config;
 use crate::architecture::metadata_builder::MetadataBuilder;
 use crate::architecture::sidecars::SidecarFiles;
 use crate::catalog::{MetadataArray, MetadataValue};
@@ -33,9 +35,8 @@ pub(super) fn write(
     for (role, id) in overrides.fixed_ids {
         set(role, *id, metadata);
     }
-    for (role, key) in overrides.config_ids {
-        let id = request.filled.map_or(Ok(None), |config| config.count(&[key]))?;
-        id.and_then(|id| u32::try_from(id).ok()).into_iter().for_each(|id| set(role, id, metadata));
+    if let Some(config) = request.filled {
+        write_config_ids(request.rules, config, metadata)?;
     }
     if overrides.end_of_turn
         && let Some(text) = sources.files.read(GENERATION)?
@@ -64,6 +65,15 @@ pub(super) fn write(
     let prefix = sources.settings.get("add_prefix_space").and_then(Value::as_bool);
     if let Some(prefix) = prefix.filter(|_| overrides.space_prefix) {
         metadata.set_behind(TYPES, "tokenizer.ggml.add_space_prefix", MetadataValue::Bool(prefix));
+    }
+    Ok(())
+}
+
+/// Writes the special tokens that keys of the configuration name.
+pub(crate) fn write_config_ids(rules: &TokenizerRules, config: &Config, metadata: &mut MetadataBuilder) -> Result<()> {
+    for (role, key) in rules.overrides.config_ids {
+        let id = config.count(&[key])?.and_then(|id| u32::try_from(id).ok());
+        id.into_iter().for_each(|id| set(role, id, metadata));
     }
     Ok(())
 }

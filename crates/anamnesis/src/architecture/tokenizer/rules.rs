@@ -109,6 +109,8 @@ pub(crate) enum VocabularyKind {
     Gemma4,
     /// Byte strings with ranks.
     Ranked(RankedVocabulary),
+    /// That of the model that a draft model predicts for, with the rules of its architecture.
+    OfTarget,
     /// None.
     None,
 }

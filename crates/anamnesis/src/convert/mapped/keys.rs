@@ -1,17 +1,21 @@
 //! The metadata of a mapped output, and its file type.
 
 use super::Model;
-use crate::architecture::Mapping;
 use crate::architecture::card::{self, Counts, FileType};
 use crate::architecture::config::Config;
 use crate::architecture::metadata_builder::MetadataBuilder;
-use crate::architecture::sidecars::Directory;
+use crate::architecture::sidecars::{Directory, SidecarFiles};
+use crate::architecture::tokenizer::rules::VocabularyKind;
 use crate::architecture::tokenizer::{self, VocabularyRequest};
 use crate::architecture::types::Weights;
+use crate::architecture::{Architecture, Mapping};
 use crate::catalog::{BlockType, Dtype, MetadataArray, MetadataValue, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::convert::options::ConvertOptions;
-use crate::error::{AnamnesisError, Result, quoted};
+use crate::error::{AnamnesisError, ModelPart, Result, quoted};
+
+/// A file of draft models with the embedding of the token that they replace.
+const MASK_EMBEDDING: &str = "mask_embedding.pt";
 
 /// The key that names the pre-tokenizer of a vocabulary.
 const PRE: &str = "tokenizer.ggml.pre";
@@ -36,10 +40,24 @@ impl Model<'_> {
             architecture: self.architecture.name(),
             pre,
         };
-        match &self.target {
-            None => tokenizer::keys(files, &request),
-            Some(target) => tokenizer::keys(&Directory::new(&target.directory, &self.checkpoint.limits), &request),
+        let Some(target) = &self.target else { return tokenizer::keys(files, &request) };
+        let target_files = Directory::new(&target.directory, &self.checkpoint.limits);
+        if request.rules.kind != VocabularyKind::OfTarget {
+            return tokenizer::keys(&target_files, &request);
         }
+        if files.read(MASK_EMBEDDING)?.is_some() {
+            let why = format!("its {MASK_EMBEDDING}, which replaces a row of the target's embedding, is not converted");
+            return Err(AnamnesisError::unsupported_model(ModelPart::Architecture, self.architecture.name(), why));
+        }
+        let Some(architecture) = Architecture::of_config(&target.config)? else {
+            let why = "config.json of the target names no class";
+            return Err(AnamnesisError::unsupported_model(ModelPart::Target, self.architecture.name(), why));
+        };
+        let filled = architecture.config(&target.config)?;
+        let own = VocabularyRequest { rules: architecture.tokenizer(), filled: Some(&filled), ..request };
+        let mut metadata = tokenizer::keys(&target_files, &own)?;
+        tokenizer::write_config_ids(request.rules, config, &mut metadata)?;
+        Ok(metadata)
     }
 
     /// All keys except those of the vocabulary, in file order. Without tensors, there are no keys of them.

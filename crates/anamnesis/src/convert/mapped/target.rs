@@ -33,7 +33,7 @@ pub(super) fn read(
             return Err(AnamnesisError::unsupported_model(ModelPart::Target, architecture.name(), why));
         }
         (Some(_), false) => {
-            let (what, why) = ("a target model", "only a draft model (EAGLE 3) has one");
+            let (what, why) = ("a target model", "only a draft model (EAGLE 3, DFlash, DSpark) has one");
             return Err(Request::Contradiction { what: what.to_owned(), why: why.to_owned() }.into());
         }
     };
