@@ -25,13 +25,13 @@ from gen_architectures import LLAMA, SMALL, vocabulary
 FOLDER = FIXTURES / "options"
 CONVERT = """
 import argparse, builtins, sys
-tree, source, output, outtype, swapped, pre, *options = sys.argv[1:]
+tree, source, output, outtype, swapped, *options = sys.argv[1:]
 sys.path.insert(0, tree)
 sys.path.insert(0, tree + "/gguf-py")
 sys.argv = ["convert_hf_to_gguf.py", source, "--outfile", output, "--outtype", outtype, *options]
 import convert_hf_to_gguf
 from conversion.base import TextModel
-TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
+TextModel.get_vocab_base_pre = lambda self, tokenizer: "gpt-2"
 convert_hf_to_gguf.main()
 if swapped == "swapped":
     import gguf
@@ -41,7 +41,7 @@ if swapped == "swapped":
 """
 
 
-def write(case, source, options, outtype="bf16", make=None, swapped=False, pre="gpt-2"):
+def write(case, source, options, outtype="bf16", make=None, swapped=False):
     """Write the checkpoint, if it is a new one, and the output of the converter."""
     if len(sys.argv) > 1 and case not in sys.argv[1:]:
         return
@@ -56,7 +56,7 @@ def write(case, source, options, outtype="bf16", make=None, swapped=False, pre="
             path.chmod(0o755 if path.is_dir() else 0o644)
     output = FOLDER / f"{case}.expected.gguf"
     output.unlink(missing_ok=True)
-    command = [sys.executable, "-c", CONVERT, LLAMA, str(directory), str(output), outtype, "swapped" if swapped else "-", pre]
+    command = [sys.executable, "-c", CONVERT, LLAMA, str(directory), str(output), outtype, "swapped" if swapped else "-"]
     given = [str((FOLDER / option).resolve()) if option.startswith("../") else option for option in options]
     subprocess.run([*command, *(option for option in given if not swapped or option != "--bigendian")], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     document = {"source": source, "options": options, "type": outtype}
@@ -218,7 +218,7 @@ def drafts():
     members |= {"vocab_size": 300, "model_type": "muse_glimmer_assistant"}
     encoder = ("encoder.fc", "encoder.output_norm_enc")
     target = ["--target-model-dir", "../one_way/muse_glimmer"]
-    write("muse_assistant", "muse_draft", target, pre="llama4", make=draft("MuseGlimmerAssistantModel", members, {}, "model.", encoder))
+    write("muse_assistant", "muse_draft", target, make=draft("MuseGlimmerAssistantModel", members, {}, "model.", encoder))
 
 
 def deepseek(directory):
