@@ -55,7 +55,7 @@ pub struct ConvertOptions {
     pub fp8_as_q8: bool,
     /// Whether the dense modules of sentence-transformers become tensors of a GGUF file.
     pub dense_modules: bool,
-    /// The directory of the model that a draft model (EAGLE 3) predicts for: its configuration and its vocabulary are read.
+    /// The directory of the model that a draft model (EAGLE 3, DFlash, DSpark) predicts for: its configuration and its vocabulary are read.
     pub target_model: Option<PathBuf>,
     /// Whether the input is described by Mistral's `params.json`, even if there is a `config.json`.
     pub mistral_format: bool,

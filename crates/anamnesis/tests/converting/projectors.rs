@@ -46,7 +46,7 @@ fn every_file_is_that_of_the_converter() {
     assert!(unequal.is_empty(), "{}", unequal.join("\n"));
 }
 
-/// torch's square roots, sines and cosines depend on the machine in their last bit: the scale of a batch norm, and tables of
+/// The square roots, sines and cosines of torch are not rounded correctly in their last bit: the scale of a batch norm, and tables of
 /// positions that are derived.
 const NEARLY: [&str; 4] = ["granite_speech", "qwen2_5_omni", "qwen3_omni", "qwen3_asr"];
 

@@ -315,7 +315,7 @@ pub(crate) struct ConvertArgs {
     /// From a model directory of sentence-transformers to GGUF: write its dense modules too (EmbeddingGemma)
     #[arg(long, conflicts_with_all = ["keep_names", "mmproj"], help_heading = GGUF)]
     pub(crate) sentence_transformers_dense_modules: bool,
-    /// From a draft model (EAGLE 3) to GGUF: the directory of the model it predicts for, or hf:org/name
+    /// From a draft model (EAGLE 3, DFlash, DSpark) to GGUF: the directory of the model it predicts for, or hf:org/name
     #[arg(long, value_name = "DIR", conflicts_with_all = ["keep_names", "mmproj"], help_heading = GGUF)]
     pub(crate) target_model_dir: Option<PathBuf>,
     /// From a model directory to GGUF: read Mistral's own files, params.json and consolidated*.safetensors, even if there
