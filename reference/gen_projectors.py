@@ -17,7 +17,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from common import FIXTURES, REF, seed
-from towers import TOWERS
+from towers import QWEN, TOWERS
 
 LLAMA = os.environ.get("LLAMA", str(REF / "llama"))
 FOLDER = FIXTURES / "projectors"
@@ -38,16 +38,6 @@ VISION = {
     "num_attention_heads": 2,
     "image_size": 8,
     "patch_size": 4,
-}
-QWEN = {
-    "depth": 4,
-    "hidden_size": 16,
-    "intermediate_size": 24,
-    "num_heads": 2,
-    "patch_size": 4,
-    "spatial_merge_size": 2,
-    "temporal_patch_size": 2,
-    "out_hidden_size": 16,
 }
 ROPE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}}
 AUDIO = {

@@ -6,7 +6,7 @@
 use super::directory::DirectoryPlan;
 use super::notes::PlanNote;
 use super::options::ConvertOptions;
-use super::plan::PlanInput;
+use super::plan_input::PlanInput;
 use super::stats::{ConvertStats, QuantizationError};
 use super::target::ConvertTarget;
 use super::{DirectoryOptions, Keeping};

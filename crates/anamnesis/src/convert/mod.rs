@@ -49,6 +49,7 @@ mod output_tensor;
 mod outputs;
 mod parts;
 mod plan;
+mod plan_input;
 mod quantise;
 mod remember;
 mod repacked;

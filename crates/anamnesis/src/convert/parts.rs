@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use super::plan::PlanInput;
+use super::plan_input::PlanInput;
 use super::resumable::{NamedPlan, Stage, is_done, is_file, manifest, write_missing};
 use super::split;
 use super::target::ConvertTarget;

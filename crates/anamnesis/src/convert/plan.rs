@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -10,16 +9,16 @@ use super::notes::PlanNote;
 use super::options::ConvertOptions;
 use super::outline::Outline;
 use super::parts::Parts;
+use super::plan_input::PlanInput;
 use super::split;
 use super::stats::{ConvertReport, ConvertStats};
 use super::target::ConvertTarget;
 use super::write::{to_bytes, write_files};
 use crate::architecture::Architecture;
-use crate::catalog::{Catalog, Dtype};
+use crate::catalog::Dtype;
 use crate::checkpoint::Checkpoint;
 use crate::error::{Request, Result};
-use crate::io::{Source, record};
-use crate::limits::ParseLimits;
+use crate::io::record;
 use crate::pipeline::{
     self, Distance, Job, Origin, PlacedTensor, Plan, Progress, RememberOptions, SpoolSink, StreamSink, Work,
 };
@@ -66,20 +65,6 @@ impl Checkpoint {
             configuration,
             run: options.run.clone(),
         })
-    }
-}
-
-/// The part of a checkpoint that a plan needs to run, so that the checkpoint itself can be dropped.
-pub(crate) struct PlanInput {
-    pub sources: Arc<Vec<Box<dyn Source>>>,
-    pub limits: ParseLimits,
-    catalog: Arc<Catalog>,
-}
-
-impl PlanInput {
-    pub(crate) fn of(checkpoint: &Checkpoint) -> Self {
-        let Checkpoint { sources, catalog, limits, .. } = checkpoint;
-        Self { sources: sources.clone(), catalog: catalog.clone(), limits: limits.clone() }
     }
 }
 
