@@ -5,6 +5,8 @@
 //! CPUs without AVX-512, whose results differ from these for 4 % (AVX2) or 2 % (SSE 4.2) of all numbers; files of llama.cpp's
 //! converter are usually written with AVX-512.
 
+use anamnesis_kernels::float::Fused;
+
 /// The powers of 2 between 1 and 2, in steps of 1/32.
 #[rustfmt::skip]
 const POWERS: [u32; 32] = [
@@ -37,11 +39,11 @@ pub(super) fn exponential(value: f32) -> f32 {
     let steps = (f64::from(value) * f64::from(std::f32::consts::LOG2_E) * f64::from(STEPS)).floor() as i32;
     let place = steps.rem_euclid(STEPS) as usize;
     let whole = steps as f32 / STEPS as f32;
-    let rest = (-whole).mul_add(LN_2[1], (-whole).mul_add(LN_2[0], value));
-    let series = SERIES[1].mul_add(rest, SERIES[0]);
+    let rest = (-whole).fused(LN_2[1], (-whole).fused(LN_2[0], value));
+    let series = SERIES[1].fused(rest, SERIES[0]);
     let (power, error) = (f32::from_bits(POWERS[place]), f32::from_bits(ERRORS[place]));
-    let part = (rest * rest).mul_add(series, rest + error);
-    power.mul_add(part, power) * 2f32.powi(steps.div_euclid(STEPS))
+    let part = (rest * rest).fused(series, rest + error);
+    power.fused(part, power) * 2f32.powi(steps.div_euclid(STEPS))
 }
 
 #[cfg(test)]

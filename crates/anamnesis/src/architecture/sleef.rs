@@ -4,6 +4,8 @@
 //! to one unit in the last place, so that its bits have to be reproduced step by step: the logarithm and the exponential in
 //! pairs of F32 whose sum is the value, with fused products. Only positive, finite bases and exponents from 0 to 1 occur.
 
+use anamnesis_kernels::float::Fused;
+
 /// Values that torch's loops over F32 take at once: two vectors of AVX-512.
 const AT_ONCE: usize = 32;
 
@@ -37,10 +39,10 @@ fn single_exponential(value: f32) -> f32 {
         return 0.0;
     }
     let whole = (value * std::f32::consts::LOG2_E).round_ties_even();
-    let rest = whole.mul_add(-1.428_606_8e-6, whole.mul_add(-0.693_145_75, value));
+    let rest = whole.fused(-1.428_606_8e-6, whole.fused(-0.693_145_75, value));
     let series = [0.001_393_043_6f32, 0.008_333_361, 0.041_666_485, 0.166_666_67, 0.5];
-    let series = series.into_iter().fold(0.000_198_527_62f32, |sum, term| sum.mul_add(rest, term));
-    let sum = 1.0 + (rest * rest).mul_add(series, rest);
+    let series = series.into_iter().fold(0.000_198_527_62f32, |sum, term| sum.fused(rest, term));
+    let sum = 1.0 + (rest * rest).fused(series, rest);
     let half = (whole / 2.0).floor();
     sum * 2f32.powi(half as i32) * 2f32.powi((whole - half) as i32)
 }
@@ -50,11 +52,11 @@ fn logarithm_of_next(value: f32) -> f32 {
     let scaled = (value + 1.0) * (1.0 / 0.75);
     let exponent = ((scaled.to_bits() >> 23) as i32 - 127) as f32;
     let power = 2f32.powi(-(exponent as i32));
-    let mantissa = value.mul_add(power, power - 1.0);
+    let mantissa = value.fused(power, power - 1.0);
     let two = 2.0 + mantissa;
     let ratio = Pair(mantissa, 0.0).over(Pair(two, 2.0 - two + mantissa));
     let square = ratio.0 * ratio.0;
-    let series = 0.302_729_5f32.mul_add(square, 0.399_610_82).mul_add(square, 0.666_669_5);
+    let series = 0.302_729_5f32.fused(square, 0.399_610_82).fused(square, 0.666_669_5);
     let whole = Pair(std::f32::consts::LN_2, -1.904_654_3e-9).times(exponent);
     let Pair(high, low) = whole.plus(Pair(ratio.0 * 2.0, ratio.1 * 2.0));
     let last = square * ratio.0 * series;
@@ -92,25 +94,25 @@ impl Pair {
 
     fn times(self, other: f32) -> Self {
         let high = self.0 * other;
-        Self(high, self.1.mul_add(other, self.0.mul_add(other, -high)))
+        Self(high, self.1.fused(other, self.0.fused(other, -high)))
     }
 
     fn times_pair(self, other: Self) -> Self {
         let high = self.0 * other.0;
-        Self(high, self.0.mul_add(other.1, self.1.mul_add(other.0, self.0.mul_add(other.0, -high))))
+        Self(high, self.0.fused(other.1, self.1.fused(other.0, self.0.fused(other.0, -high))))
     }
 
     fn squared(self) -> Self {
         let high = self.0 * self.0;
-        Self(high, (self.0 + self.0).mul_add(self.1, self.0.mul_add(self.0, -high)))
+        Self(high, (self.0 + self.0).fused(self.1, self.0.fused(self.0, -high)))
     }
 
     fn over(self, other: Self) -> Self {
         let inverse = 1.0 / other.0;
         let high = self.0 * inverse;
-        let rest = inverse.mul_add(self.0, -high);
-        let of_inverse = (-other.1).mul_add(inverse, (-other.0).mul_add(inverse, 1.0));
-        Self(high, high.mul_add(of_inverse, self.1.mul_add(inverse, rest)))
+        let rest = inverse.fused(self.0, -high);
+        let of_inverse = (-other.1).fused(inverse, (-other.0).fused(inverse, 1.0));
+        Self(high, high.fused(of_inverse, self.1.fused(inverse, rest)))
     }
 
     fn normalised(self) -> Self {
@@ -126,7 +128,7 @@ fn logarithm(value: f32) -> Pair {
     let mantissa = f32::from_bits(value.to_bits().wrapping_sub((exponent as u32) << 23));
     let ratio = Pair::sum(-1.0, mantissa).over(Pair::sum(1.0, mantissa));
     let square = ratio.squared();
-    let series = 0.240_320_35f32.mul_add(square.0, 0.285_112_68).mul_add(square.0, 0.400_008);
+    let series = 0.240_320_35f32.fused(square.0, 0.285_112_68).fused(square.0, 0.400_008);
     let third = Pair(0.666_666_6, 3.691_838_6e-9);
     let whole = Pair(std::f32::consts::LN_2, -1.904_654_3e-9).times(exponent as f32);
     let sum = whole.plus(Pair(ratio.0 * 2.0, ratio.1 * 2.0));
@@ -138,7 +140,7 @@ fn exponential(value: Pair) -> f32 {
     let whole = ((value.0 + value.1) * std::f32::consts::LOG2_E).round_ties_even();
     let rest = value.plus_any_single(whole * -0.693_145_75).plus_any_single(whole * -1.428_606_8e-6).normalised();
     let series = [0.008_365_969f32, 0.041_671_082, 0.166_665_52, 0.499_999_85];
-    let series = series.into_iter().fold(0.001_363_246_5f32, |sum, term| sum.mul_add(rest.0, term));
+    let series = series.into_iter().fold(0.001_363_246_5f32, |sum, term| sum.fused(rest.0, term));
     let sum = rest.plus(rest.squared().times(series));
     let one = 1.0 + sum.0;
     let value = one + (1.0 - one + sum.0 + sum.1);

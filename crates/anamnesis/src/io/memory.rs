@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn memory_of_any_size_is_zeroed() {
-        for bytes in [0, 1, LARGE_BYTES - 1, LARGE_BYTES, 3 * LARGE_BYTES + 12_345] {
+        const LARGE: usize = 4 << 20;
+        for bytes in [0, 1, LARGE - 1, LARGE, 3 * LARGE + 12_345] {
             let memory = zeroed(bytes);
             assert_eq!(memory.len(), bytes);
             assert!(memory.iter().all(|&byte| byte == 0));

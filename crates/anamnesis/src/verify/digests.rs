@@ -49,9 +49,11 @@ pub(super) fn problems(place: &Path, files: &[PathBuf]) -> Vec<String> {
     problems
 }
 
-/// The problem of a file or folder that cannot be looked up; none if there is no such file or folder.
+/// The problem of a file or folder that cannot be looked up; none if there is no such file or folder. Windows lists a
+/// folder by a pattern behind its name, which is no valid name behind that of a file.
 fn unreadable(path: &Path, error: &std::io::Error) -> Option<String> {
-    let is_missing = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    let is_missing =
+        matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename);
     (!is_missing).then(|| format!("{}: {error}", quoted(&path.to_string_lossy())))
 }
 

@@ -164,11 +164,17 @@ impl Printer {
 
     fn ignore_broken_pipe(&self, result: std::io::Result<()>) -> Result<(), Failure> {
         match result {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            Err(error) if is_broken_pipe(&error) => {
                 self.closed.set(true);
                 Ok(())
             }
             other => other.map_err(Failure::Stdout),
         }
     }
+}
+
+/// Whether there is no reader any more. Windows has an error of its own for a pipe whose reader was closed.
+fn is_broken_pipe(error: &std::io::Error) -> bool {
+    const PIPE_NOT_CONNECTED: i32 = 233;
+    error.kind() == ErrorKind::BrokenPipe || cfg!(windows) && error.raw_os_error() == Some(PIPE_NOT_CONNECTED)
 }

@@ -161,7 +161,8 @@ fn every_file_of_a_directory_that_may_hold_a_pickle_is_scanned() {
     fs::write(folder.path("unet/data"), b"\x80\x04}.").unwrap();
     let run = folder.amn("scan .");
     assert_eq!(run.code, Some(1), "{run:?}");
-    let files: Vec<_> = run.stdout.lines().filter(|line| line.starts_with("./")).collect();
+    let printed = run.stdout.replace('\\', "/");
+    let files: Vec<_> = printed.lines().filter(|line| line.starts_with("./")).collect();
     assert_eq!(
         files,
         [

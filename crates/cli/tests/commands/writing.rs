@@ -56,7 +56,9 @@ Disk: 2.09 KB needed, \
 ";
     let folder = Folder::with_model();
     let text = folder.amn("remember model-fp8.safetensors --dry-run --threads 1").ok();
-    assert!(text.starts_with(wanted.trim_end()) && text.ends_with(" free\n"), "{text}");
+    // Windows is not asked for the free space.
+    let is_end = cfg!(windows) || text.ends_with(" free\n");
+    assert!(text.starts_with(wanted.trim_end_matches([' ', ','])) && is_end, "{text}");
     let document = folder.amn("remember model-fp8.safetensors --dry-run --json").json();
     assert_eq!(document["tensors"][1]["sources"][1], "model.layers.0.mlp.down_proj.weight_scale");
     assert_eq!((&document["dry_run"], &document["output_exists"]), (&true.into(), &false.into()));

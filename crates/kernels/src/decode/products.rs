@@ -3,6 +3,7 @@
 //! Each sum starts at zero and runs over ascending indices, with one fused multiply-add per term: the order in which
 //! BLAS libraries compute these products, measured on CPU and GPU.
 
+use crate::base::float::Fused;
 use crate::base::float::canonical_nan;
 use crate::base::level::Level;
 use crate::base::simd::Simd;
@@ -62,7 +63,7 @@ fn panel<S: Simd, const N: usize>(_simd: S, left: &[f32], inner: usize, right: &
             for (row, sums) in sums.iter_mut().enumerate() {
                 let factor = left[row * inner + k];
                 for lane in 0..COLS {
-                    sums[lane] = factor.mul_add(right[lane], sums[lane]);
+                    sums[lane] = fused::<S>(factor, right[lane], sums[lane]);
                 }
             }
         }
@@ -76,9 +77,15 @@ fn panel<S: Simd, const N: usize>(_simd: S, left: &[f32], inner: usize, right: &
     for col in whole..cols {
         for row in 0..N {
             let terms = left[row * inner..][..inner].iter().zip(right[col..].iter().step_by(cols));
-            out[row * cols + col] = canonical_nan(terms.fold(0.0, |sum, (a, b)| a.mul_add(*b, sum)));
+            out[row * cols + col] = canonical_nan(terms.fold(0.0, |sum, (a, b)| fused::<S>(*a, *b, sum)));
         }
     }
+}
+
+/// `a · b + c`, rounded once. Levels with conversions of half precision have FMA too.
+#[inline(always)]
+fn fused<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
+    if S::HALF { a.mul_add(b, c) } else { a.fused(b, c) }
 }
 
 #[cfg(test)]
@@ -100,7 +107,7 @@ mod tests {
                 assert_eq!(products(level, &left, inner, &right, cols, &mut out), out.len());
                 for (at, found) in out.iter().enumerate() {
                     let terms = (0..inner).map(|k| (left[at / cols * inner + k], right[k * cols + at % cols]));
-                    let expected = terms.fold(0.0f32, |sum, (a, b)| a.mul_add(b, sum));
+                    let expected = terms.fold(0.0f32, |sum, (a, b)| a.fused(b, sum));
                     assert_eq!(found.to_bits(), expected.to_bits(), "{rows} {inner} {cols} at {at}");
                 }
             }

@@ -1,5 +1,6 @@
 //! Reads the tensors that an architecture needs the values of.
 
+use anamnesis_kernels::float::Fused;
 use std::collections::BTreeMap;
 
 use anamnesis_kernels::float::{bf16, f16};
@@ -76,7 +77,7 @@ impl Model<'_> {
                     let decoded = decode(start * row..rows.min(start + rows_at_once) * row)?;
                     for (place, value) in decoded.into_iter().enumerate() {
                         let square = &mut squares[place % row as usize];
-                        *square = value.mul_add(value, *square);
+                        *square = value.fused(value, *square);
                     }
                 }
                 Ok(squares.into_iter().map(f32::sqrt).collect())

@@ -83,7 +83,12 @@ impl Entry {
             let path = output.join(name);
             is_left |= is_there(&path) && !(is_hopeless && remove(&path).is_ok());
         }
-        if !is_left && retry(|| remove(&output.join(manifest::FILE))).is_ok() && self.is_created {
+        if is_left || retry(|| remove(&output.join(manifest::FILE))).is_err() {
+            return error;
+        }
+        // Windows removes a file when it is closed.
+        drop(self.manifest);
+        if self.is_created {
             let _ = retry(|| std::fs::remove_dir(output));
         }
         error

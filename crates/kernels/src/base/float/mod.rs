@@ -22,6 +22,7 @@ pub mod e5m2;
 pub mod e5m2fnuz;
 pub mod e8m0;
 pub mod f16;
+pub(crate) mod fused;
 
 use crate::base::GROUP;
 use crate::base::simd::Simd;
@@ -31,6 +32,7 @@ pub use e4m3fnuz::E4m3Fnuz;
 pub use e5m2::E5m2;
 pub use e5m2fnuz::E5m2Fnuz;
 pub use e8m0::E8m0;
+pub use fused::Fused;
 
 /// An eight-bit float format.
 pub trait Format8: Copy + Send + Sync + 'static {
