@@ -17,6 +17,10 @@ pub(crate) fn run() -> Result<(), String> {
         [option, profile] if option == "--profile" => profile.clone(),
         _ => return Err("usage: cargo xtask reproducible [--profile NAME]".to_owned()),
     };
+    // Both at once, so that a change of the sources between the builds is not compared.
+    for folder in FOLDERS {
+        copy_sources(Path::new(folder))?;
+    }
     let mut binaries = Vec::new();
     for folder in FOLDERS {
         let binary = build(Path::new(folder), &profile)?;
@@ -40,8 +44,8 @@ pub(crate) fn run() -> Result<(), String> {
     }
 }
 
-/// Copies the committed and changed files into a folder and builds there.
-fn build(folder: &Path, profile: &str) -> Result<PathBuf, String> {
+/// Copies the committed and changed files into a folder.
+fn copy_sources(folder: &Path) -> Result<(), String> {
     let listed = Command::new("git").args(["ls-files", "-z"]).output().map_err(|error| format!("git: {error}"))?;
     for name in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|name| is_source(name)) {
         let (from, to) = (Path::new(name), folder.join(name));
@@ -52,6 +56,11 @@ fn build(folder: &Path, profile: &str) -> Result<PathBuf, String> {
         let copied = fs::create_dir_all(parent).and_then(|()| fs::copy(from, &to));
         copied.map_err(|error| format!("{}: {error}", to.display()))?;
     }
+    Ok(())
+}
+
+/// Builds in a folder and returns the path of the binary.
+fn build(folder: &Path, profile: &str) -> Result<PathBuf, String> {
     let absolute = fs::canonicalize(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")));
     let home = home.map_err(|error| format!("CARGO_HOME: {error}"))?;
