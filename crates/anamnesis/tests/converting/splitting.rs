@@ -132,19 +132,34 @@ fn cancellable(input: &Path, mix: &str) -> (ConvertPlan, CancelToken) {
     (plan, token)
 }
 
-/// Cancels the conversion after most of its bytes. Returns the number of finished files.
+/// Cancels the conversion while it writes, again until some but not all of its files are finished. Returns their number.
 fn interrupt(folder: &Folder, input: &Path) -> usize {
     let output = folder.path("out.gguf");
-    let (plan, token) = cancellable(input, "q4_k_m");
-    let result = plan.write(&output, |progress| {
-        if progress.bytes * 10 > progress.total_bytes * 9 {
-            token.cancel();
+    for attempt in 0..1000 {
+        let (plan, token) = cancellable(input, "q4_k_m");
+        let result = plan.write(&output, |progress| {
+            if progress.bytes * 10 > progress.total_bytes * (attempt % 10) {
+                token.cancel();
+            }
+        });
+        match result {
+            Ok(_) => remove_outputs(folder),
+            Err(error) => {
+                assert!(matches!(error, AnamnesisError::Cancelled), "{error}");
+                assert!(folder.names().iter().all(|name| !name.starts_with("out")), "{:?}", folder.names());
+                if let Some(stage) = plan.unfinished(&output) {
+                    return files(stage).keys().filter(|name| name.ends_with(".gguf")).count();
+                }
+            }
         }
-    });
-    assert!(matches!(result, Err(AnamnesisError::Cancelled)), "{result:?}");
-    assert!(folder.names().iter().all(|name| !name.starts_with("out")), "{:?}", folder.names());
-    let staged = files(plan.unfinished(&output).expect("a folder with finished files"));
-    staged.keys().filter(|name| name.ends_with(".gguf")).count()
+    }
+    panic!("no run was interrupted after its first file");
+}
+
+fn remove_outputs(folder: &Folder) {
+    for name in folder.names().iter().filter(|name| name.starts_with("out")) {
+        std::fs::remove_file(folder.path(name)).unwrap();
+    }
 }
 
 #[test]
@@ -162,7 +177,7 @@ fn an_interrupted_conversion_is_resumed_by_the_same_one_only() {
     let output = folder.path("out.gguf");
     cancellable(&input, "q4_k_m").0.write(&output, |_| {}).unwrap();
     let whole = outputs(&folder);
-    whole.keys().for_each(|name| std::fs::remove_file(folder.path(name)).unwrap());
+    remove_outputs(&folder);
 
     let finished = interrupt(&folder, &input);
     assert!(finished > 0);
@@ -171,14 +186,14 @@ fn an_interrupted_conversion_is_resumed_by_the_same_one_only() {
     assert_eq!(report.kept.len(), finished);
     assert!(outputs(&folder) == whole);
     assert_eq!(plan.unfinished(&output), None);
-    whole.keys().for_each(|name| std::fs::remove_file(folder.path(name)).unwrap());
+    remove_outputs(&folder);
 
     // Another conversion starts again, and so does the same of an input that has changed since.
     interrupt(&folder, &input);
     let (other, _) = cancellable(&input, "q8_0");
     assert_eq!(other.write(&output, |_| {}).unwrap().kept, Vec::<std::path::PathBuf>::new());
     assert_eq!(other.unfinished(&output), None);
-    outputs(&folder).keys().for_each(|name| std::fs::remove_file(folder.path(name)).unwrap());
+    remove_outputs(&folder);
     interrupt(&folder, &input);
     let modified = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
     std::fs::File::options().write(true).open(&input).unwrap().set_modified(modified).unwrap();
