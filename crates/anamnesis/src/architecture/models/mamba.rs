@@ -60,10 +60,14 @@ const TENSORS: &[Rule] = &[
 ];
 
 /// The rows of the embedding, which the authors' class pads.
+const PADDED: &str = "pad_vocab_size_multiple";
 const VOCAB: Size = size(
     |config| {
         let tokens = config.needed("vocab_size")?;
-        let multiple = config.count(&["pad_vocab_size_multiple"])?.filter(|multiple| *multiple > 0).unwrap_or(1);
+        let multiple = match config.count(&[PADDED])? {
+            Some(_) => config.divisor(PADDED)?,
+            None => 1,
+        };
         Ok(tokens.checked_next_multiple_of(multiple).unwrap_or(u64::MAX))
     },
     "vocab_size, pad_vocab_size_multiple",
