@@ -136,9 +136,9 @@ impl Architecture {
         let embedding = tensors.iter().find(|tensor| is_embedding(tensor.name));
         let rows = embedding.and_then(|tensor| tensor.shape.first()).map_or(0, |&rows| rows as u64);
         let rule = self.rules().find(|rule| names::captures(rule.gguf, EMBEDDING).is_some());
-        let padded = rule.and_then(|rule| rule.shape.first()).and_then(|size| (size.of)(config).ok());
+        let padded = rule.and_then(|rule| rule.shape.first()).map(|size| (size.of)(config));
         let fits = tokens == rows
-            || padded == Some(rows)
+            || matches!(padded, Some(Ok(padded)) if padded == rows)
             || tokens < rows && tokens > 0 && self.cuts_to_vocabulary()
             || tokens > rows && tokens - rows <= MOST_PADDING && self.pads_to_vocabulary();
         if fits && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
@@ -149,6 +149,7 @@ impl Architecture {
         {
             return Ok(());
         }
+        padded.transpose()?;
         Err(match embedding {
             None => {
                 let ending = Captures { expert: None, ending: "weight" };
