@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -9,8 +10,9 @@ use super::entry::Entry;
 use crate::error::{AnamnesisError, Result};
 use crate::io::transaction::retry;
 
-/// Attempts to open a folder that other runs remove.
+/// Attempts, `PAUSE` apart, to open a folder that other runs create and remove.
 const ATTEMPTS: usize = 16;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A staging folder that this run has locked.
 pub(in crate::convert) struct Stage {
@@ -22,14 +24,15 @@ impl Stage {
     /// Opens the folder, with the complete files of an earlier run of the same conversion. Those of another conversion
     /// are discarded.
     pub(in crate::convert) fn begin(folder: PathBuf, manifest: &Value) -> Result<Self> {
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             match Entry::begin(&folder, manifest, false) {
                 Ok(Some(entry)) => return Ok(Self { folder, entry }),
+                // Another run is just beginning or finishing.
+                Ok(None) if attempt + 2 < ATTEMPTS => std::thread::sleep(PAUSE),
+                Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::NotFound => std::thread::sleep(PAUSE),
                 Ok(None) | Err(AnamnesisError::OtherPlan { .. }) => {
                     std::fs::remove_dir_all(&folder).map_err(|error| AnamnesisError::at_path(error, &folder))?;
                 }
-                // Another run has finished and removed the folder.
-                Err(AnamnesisError::Io(error)) if error.kind() == ErrorKind::NotFound && !folder.exists() => {}
                 Err(error) => return Err(error),
             }
         }
