@@ -19,7 +19,7 @@ const FRAME: Size = of("audio_config.downsample_hidden_size, audio_config.num_me
     Ok((MELS.of)(config)?.div_ceil(2).div_ceil(2).div_ceil(2).saturating_mul((SAMPLED.of)(config)?))
 });
 
-const RENAMES: &[Rename] = &[
+const PREFIXES: [Rename; 8] = [
     Rename::Prefix("thinker.visual.blocks.", "vision.layers."),
     Rename::Prefix("thinker.visual.", "vision."),
     Rename::Prefix("thinker.audio_tower.", "audio."),
@@ -29,21 +29,24 @@ const RENAMES: &[Rename] = &[
     Rename::Prefix("model.visual.", "vision."),
     Rename::Prefix("audio_tower.", "audio."),
 ];
-const QWEN3_RENAMES: &[Rename] = &[
-    Rename::Prefix("thinker.visual.blocks.", "vision.layers."),
-    Rename::Prefix("thinker.visual.", "vision."),
-    Rename::Prefix("thinker.audio_tower.", "audio."),
-    Rename::Prefix("visual.blocks.", "vision.layers."),
-    Rename::Prefix("visual.", "vision."),
-    Rename::Prefix("model.visual.blocks.", "vision.layers."),
-    Rename::Prefix("model.visual.", "vision."),
-    Rename::Prefix("audio_tower.", "audio."),
-    // The mergers, under their names in Qwen 3-VL.
-    Rename::Anywhere("vision.merger_list.", "vision.deepstack_merger_list."),
-    Rename::Anywhere(".ln_q.", ".norm."),
-    Rename::Anywhere(".mlp.0.", ".linear_fc1."),
-    Rename::Anywhere(".mlp.2.", ".linear_fc2."),
-];
+/// The same, and the mergers under their names in Qwen 3-VL.
+const QWEN3_RENAMES: &[Rename] = &{
+    let [a, b, c, d, e, f, g, h] = PREFIXES;
+    [
+        a,
+        b,
+        c,
+        d,
+        e,
+        f,
+        g,
+        h,
+        Rename::Anywhere("vision.merger_list.", "vision.deepstack_merger_list."),
+        Rename::Anywhere(".ln_q.", ".norm."),
+        Rename::Anywhere(".mlp.0.", ".linear_fc1."),
+        Rename::Anywhere(".mlp.2.", ".linear_fc2."),
+    ]
+};
 
 /// A convolution in two dimensions; its bias has three.
 const fn convolution(
@@ -82,7 +85,7 @@ const CONV3: [Rule; 2] = convolution(
 const AUDIO_KEYS: &[Key] = &[sized("audio.num_mel_bins", MELS), audio_epsilon()];
 
 const OMNI: Architecture = Architecture {
-    renames: RENAMES,
+    renames: &PREFIXES,
     derived_tensors: &[DerivedTensor { name: "a.position_embd.weight", row: Some(A_HIDDEN), values: positions }],
     types: TypeRules::PROJECTOR.and_f16(&[
         "a.conv1d.1.weight",
