@@ -34,7 +34,7 @@ usage: cargo xtask TASK
   fuzz         run all fuzz targets (--minutes N; names select some), which needs a nightly compiler
   frameworks   build and test the crates for candle and burn
   load         10,000 good and damaged files through one process and through many (--files N)
-  platforms    build for AArch64, s390x, Windows and WebAssembly, and test on emulators (docs/platforms.md)
+  platforms    build for AArch64, s390x, 32-bit x86, Windows and WebAssembly, and test there (docs/platforms.md)
   publish      check packages, documentation, the public interface and licences (AMN_UPDATE=1 records the interface)
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
   python       build the wheel and test it in a virtual environment (PYTHON=... selects the interpreter)

@@ -127,6 +127,21 @@ pub(super) fn s390x() -> Machine {
     }
 }
 
+/// 32-bit x86 with Linux: this machine runs it, with a C library of its own.
+pub(super) fn i686() -> Machine {
+    Machine {
+        name: "i686",
+        target: "i686-unknown-linux-gnu",
+        tools: &[
+            ("/usr/bin/i686-linux-gnu-gcc", "gcc-i686-linux-gnu"),
+            ("/usr/i686-linux-gnu/lib/ld-linux.so.2", "libc6-dev-i386-cross"),
+        ],
+        linker: "i686-linux-gnu-gcc",
+        runner: "/usr/i686-linux-gnu/lib/ld-linux.so.2 --library-path /usr/i686-linux-gnu/lib".to_owned(),
+        skipped: &[],
+    }
+}
+
 /// Windows on x86-64.
 pub(super) fn windows(folder: &Folder) -> Machine {
     let prefix = folder.root.join("wine");

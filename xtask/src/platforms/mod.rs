@@ -1,4 +1,5 @@
-//! Other platforms, emulated: AArch64 and big-endian s390x by QEMU, Windows by Wine, WebAssembly by wasmtime.
+//! Other platforms: AArch64 and big-endian s390x by QEMU, Windows by Wine, WebAssembly by wasmtime, and 32-bit x86, which
+//! the machine itself runs.
 //!
 //! The tests of the library are compiled for each machine and run there. So is the command line, on which its own tests
 //! are run, and if there is one, a corpus of models with expected values. Tools, builds and scripts are under one folder:
@@ -16,10 +17,10 @@ use std::process::Command;
 
 use crate::asm;
 use crate::python::execute;
-use machine::{Machine, aarch64, s390x, windows};
+use machine::{Machine, aarch64, i686, s390x, windows};
 
 /// The names of all platforms, in the order in which they are tested.
-const NAMES: [&str; 5] = ["asm", "wasm32", "aarch64", "s390x", "windows"];
+const NAMES: [&str; 6] = ["asm", "wasm32", "i686", "aarch64", "s390x", "windows"];
 
 /// The target of the assembly check.
 const ASM_TARGET: &str = "aarch64-unknown-linux-gnu";
@@ -36,6 +37,7 @@ pub(crate) fn run(names: &[String]) -> Result<(), String> {
         let outcome = match name {
             "asm" => add_target(ASM_TARGET).and_then(|()| asm::run_for_aarch64(ASM_TARGET)),
             "wasm32" => wasm::run(&folder),
+            "i686" => test(&i686(), &folder),
             "aarch64" => test(&aarch64(), &folder),
             "s390x" => test(&s390x(), &folder),
             _ => test(&windows(&folder), &folder),
