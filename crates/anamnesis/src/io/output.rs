@@ -384,6 +384,7 @@ mod tests {
         let pending = PendingFile::create(&target, Existing::Refuse, 1).unwrap();
         std::fs::write(&target, "other").unwrap();
         assert!(pending.commit().is_err());
+        drop(pending);
         assert_eq!(std::fs::read(&target).unwrap(), b"other");
         assert_eq!(names(directory.path()), ["out"]);
     }

@@ -61,7 +61,7 @@ fn every_kind_is_identified_from_files_bytes_and_readers() {
     for (kind, bytes, word) in kinds() {
         let path = folder.write("file", &bytes);
         assert_kind(Checkpoint::open(&path, &limits), kind, word);
-        assert_mentions(&Checkpoint::open(&path, &limits).err().unwrap().to_string(), &["/file\": "]);
+        assert_mentions(&Checkpoint::open(&path, &limits).err().unwrap().to_string(), &["file\": "]);
         assert_kind(Checkpoint::from_bytes(bytes.clone(), &limits), kind, word);
         assert_kind(Checkpoint::from_reader(Cursor::new(bytes), &limits), kind, word);
     }
