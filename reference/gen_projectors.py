@@ -1,7 +1,8 @@
 """Tiny multimodal checkpoints without their language models, and the projectors that the converter of llama.cpp (the tree at
 `$LLAMA`) writes for them with `--mmproj`.
 
-transformers or `towers.py` name and shape the tensors, and random numbers fill them. Arguments name the cases to write;
+transformers or `towers.py` name and shape the tensors, and random numbers fill them. Of towers that the converter has one
+size for, only the headers of both files are kept. Arguments name the cases to write;
 without any, all are.
 """
 
@@ -11,13 +12,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import torch
 import transformers
+from gguf import GGUFReader
 from safetensors.torch import load_file, save_file
 
 from common import FIXTURES, REF, seed
-from towers import QWEN, TOWERS
+from towers import LARGE_TOWERS, QWEN, TOWERS
 
 LLAMA = os.environ.get("LLAMA", str(REF / "llama"))
 FOLDER = FIXTURES / "projectors"
@@ -154,7 +157,7 @@ def write(name):
         config, shapes, preprocessor, types = TOWERS[name]
         (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
         tensors = {key: random(key, shape, torch.bfloat16) for key, shape in shapes.items()}
-        finish(name, directory, tensors, {**PREPROCESSOR, **preprocessor}, types)
+        finish(name, directory, tensors, None if preprocessor is None else {**PREPROCESSOR, **preprocessor}, types)
         return
     class_name, config, types = CASES[name]
     model = getattr(transformers, class_name)(config()).to(torch.bfloat16)
@@ -175,13 +178,16 @@ def write(name):
 
 def random(key, shape, dtype):
     values = torch.randn(shape) * 0.5
+    if key.endswith("num_batches_tracked"):
+        return values.long()
     return (values.abs() + 0.5 if key.endswith("running_var") else values).to(dtype)
 
 
 def finish(name, directory, tensors, preprocessor, types):
     """Writes the tensors and the description of preprocessing, and converts the directory."""
     save_file(tensors, str(directory / "model.safetensors"), metadata={"format": "pt"})
-    (directory / "preprocessor_config.json").write_text(json.dumps(preprocessor, indent=1) + "\n")
+    if preprocessor is not None:
+        (directory / "preprocessor_config.json").write_text(json.dumps(preprocessor, indent=1) + "\n")
     if name == "mistral3":
         (directory / "tokenizer_config.json").write_text(json.dumps(BREAK, indent=1) + "\n")
     for kind in types:
@@ -191,6 +197,28 @@ def finish(name, directory, tensors, preprocessor, types):
         subprocess.run([*program, "--outtype", kind, "--outfile", str(output)], check=True)
 
 
+def write_heads(name):
+    """Converts a large tower, whose values are zeros, and writes the headers of the input and of the output."""
+    config, shapes, kind = LARGE_TOWERS[name]
+    directory = FIXTURES / "large_projectors" / name
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    with tempfile.TemporaryDirectory() as folder:
+        model, output = Path(folder) / name, Path(folder) / "output.gguf"
+        model.mkdir()
+        shutil.copy(directory / "config.json", model)
+        tensors = {key: torch.zeros(shape, dtype=torch.bfloat16) for key, shape in shapes.items()}
+        save_file(tensors, str(model / "model.safetensors"), metadata={"format": "pt"})
+        program = [sys.executable, f"{LLAMA}/convert_hf_to_gguf.py", str(model), "--mmproj"]
+        subprocess.run([*program, "--outtype", kind, "--outfile", str(output)], check=True)
+        with open(model / "model.safetensors", "rb") as file:
+            length = file.read(8)
+            (directory / "input.head").write_bytes(length + file.read(int.from_bytes(length, "little")))
+        with open(output, "rb") as file:
+            (directory / f"{kind}.head").write_bytes(file.read(GGUFReader(output).data_offset))
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or [*CASES, *TOWERS]:
-        write(name)
+    for name in sys.argv[1:] or [*CASES, *TOWERS, *LARGE_TOWERS]:
+        (write_heads if name in LARGE_TOWERS else write)(name)

@@ -220,7 +220,8 @@ def ling3_vl():
     return tensors | linear("linear_proj.0", 16, 64) | linear("linear_proj.2", 16, 16)
 
 
-def deepseek_ocr():
+def sam(channels):
+    """SAM with two layers, one with windows; the channels of its last two convolutions."""
     at = "model.sam_model."
     tensors = {f"{at}patch_embed.proj.weight": [12, 3, 16, 16], f"{at}patch_embed.proj.bias": [12]}
     tensors[f"{at}pos_embed"] = [1, 4, 4, 12]
@@ -232,7 +233,15 @@ def deepseek_ocr():
         tensors |= linear(f"{inner}mlp.lin1", 48, 12) | linear(f"{inner}mlp.lin2", 12, 48)
     tensors |= {f"{at}neck.0.weight": [6, 12, 1, 1], f"{at}neck.2.weight": [6, 6, 3, 3]}
     tensors |= norm(f"{at}neck.1", 6) | norm(f"{at}neck.3", 6)
-    tensors |= {f"{at}net_2.weight": [8, 6, 3, 3], f"{at}net_3.weight": [16, 8, 3, 3]}
+    first, second = channels
+    return tensors | {f"{at}net_2.weight": [first, 6, 3, 3], f"{at}net_3.weight": [second, first, 3, 3]}
+
+
+SAM = {"downsample_channels": [8, 16], "global_attn_indexes": [1], "heads": 2, "layers": 2, "width": 12}
+
+
+def deepseek_ocr():
+    tensors = sam([8, 16])
     at = "model.vision_model."
     tensors |= {f"{at}embeddings.class_embedding": [16], f"{at}embeddings.patch_embedding.weight": [16, 3, 4, 4]}
     tensors |= {f"{at}embeddings.position_embedding.weight": [5, 16]} | norm(f"{at}pre_layrnorm", 16)
@@ -253,10 +262,159 @@ DEEPSEEK_OCR = {
         "model_type": "vision",
         "width": {
             "clip-l-14-224": {"heads": 2, "image_size": 8, "layers": 4, "patch_size": 4, "width": 16},
-            "sam_vit_b": {"downsample_channels": [8, 16], "global_attn_indexes": [1], "heads": 2, "layers": 2, "width": 12},
+            "sam_vit_b": SAM,
         },
     },
     "projector_config": {"input_dim": 32, "n_embed": 16, "projector_type": "linear"},
+}
+
+def deepseek4_vision():
+    tensors = linear("vision.patch_embed.proj", 16, 48) | norm("vision.norm", 16, False)
+    for layer in range(3):
+        at = f"vision.blocks.{layer}."
+        tensors |= norm(f"{at}norm1", 16, False) | norm(f"{at}norm2", 16, False)
+        tensors |= linear(f"{at}attn.wqkv", 48, 16, False) | linear(f"{at}attn.wo", 16, 16, False)
+        tensors |= linear(f"{at}mlp.w1", 48, 16, False) | linear(f"{at}mlp.w2", 16, 24, False)
+    tensors |= linear("aligner.w1", 20, 144) | linear("aligner.w2", 16, 20)
+    return tensors | {f"image_{name}": [16] for name in ("start", "end", "newline", "pad")}
+
+
+def deepseek_ocr2():
+    tensors = sam([8, 20])
+    at = "model.qwen2_model.model.model."
+    for layer in range(4):
+        inner = f"{at}layers.{layer}."
+        tensors |= norm(f"{inner}input_layernorm", 20, False) | norm(f"{inner}post_attention_layernorm", 20, False)
+        for part, rows in (("q_proj", 20), ("k_proj", 10), ("v_proj", 10)):
+            tensors |= linear(f"{inner}self_attn.{part}", rows, 20)
+        tensors |= linear(f"{inner}self_attn.o_proj", 20, 20, False)
+        for part in ("gate_proj", "up_proj"):
+            tensors |= linear(f"{inner}mlp.{part}", 24, 20, False)
+        tensors |= linear(f"{inner}mlp.down_proj", 20, 24, False)
+    tensors |= norm(f"{at}norm", 20, False) | linear("model.projector.layers", 16, 20)
+    tensors |= {f"model.qwen2_model.query_{side}.weight": [count, 20] for side, count in ((768, 144), (1024, 256))}
+    return tensors | {"model.view_seperator": [16]}
+
+
+def window_qformer(prefix):
+    """A projector of Granite 4 Vision, a Q-Former over windows."""
+    tensors = {f"{prefix}image_positions": [1, 16, 16], f"{prefix}query": [1, 4, 16]} | norm(f"{prefix}norm", 16)
+    tensors |= linear(f"{prefix}out_linear", 20, 16) | norm(f"{prefix}qformer.layernorm", 16)
+    at = f"{prefix}qformer.encoder.layer.0."
+    for kind in ("attention", "crossattention"):
+        for part in ("query", "key", "value"):
+            tensors |= linear(f"{at}{kind}.attention.{part}", 16, 16)
+        tensors |= linear(f"{at}{kind}.output.dense", 16, 16) | norm(f"{at}{kind}.output.LayerNorm", 16)
+    tensors |= linear(f"{at}intermediate_query.dense", 28, 16) | linear(f"{at}output_query.dense", 16, 28)
+    return tensors | norm(f"{at}output_query.LayerNorm", 16)
+
+
+def granite4_vision():
+    at = "model.vision_tower.vision_model."
+    tensors = siglip(f"{at}encoder.layers.", layers=4) | norm(f"{at}post_layernorm", 16) | {"model.image_newline": [20]}
+    tensors |= {f"{at}embeddings.patch_embedding.weight": [16, 3, 4, 4], f"{at}embeddings.patch_embedding.bias": [16]}
+    tensors |= {f"{at}embeddings.position_embedding.weight": [4, 16], f"{at}head.probe": [1, 1, 16]}
+    for kind in ("layerwise", "spatial"):
+        for place in range(2):
+            tensors |= window_qformer(f"model.{kind}_projectors.{place}.")
+    return tensors
+
+
+def batch_norm(name, size):
+    parts = ("weight", "bias", "running_mean", "running_var")
+    return {f"{name}.{part}": [size] for part in parts} | {f"{name}.num_batches_tracked": []}
+
+
+def lfm2_audio():
+    at = "conformer.pre_encode."
+    tensors = linear(f"{at}out", 16, 8)
+    for place, shape in ((0, [8, 1, 3, 3]), (2, [8, 1, 3, 3]), (3, [8, 8, 1, 1]), (5, [8, 1, 3, 3]), (6, [8, 8, 1, 1])):
+        tensors |= {f"{at}conv.{place}.weight": shape, f"{at}conv.{place}.bias": [8]}
+    for layer in range(7):
+        at = f"conformer.layers.{layer}."
+        for place in (1, 2):
+            tensors |= norm(f"{at}norm_feed_forward{place}", 16)
+            tensors |= linear(f"{at}feed_forward{place}.linear1", 32, 16)
+            tensors |= linear(f"{at}feed_forward{place}.linear2", 16, 32)
+        for name in ("norm_conv", "norm_self_att", "norm_out"):
+            tensors |= norm(f"{at}{name}", 16)
+        for part in "qkv":
+            tensors |= linear(f"{at}self_attn.linear_{part}", 16, 16)
+        tensors |= linear(f"{at}self_attn.linear_out", 16, 16) | linear(f"{at}self_attn.linear_pos", 16, 16, False)
+        tensors |= {f"{at}self_attn.pos_bias_{part}": [2, 8] for part in "uv"} | batch_norm(f"{at}conv.batch_norm", 16)
+        for part, shape in (("pointwise_conv1", [32, 16, 1]), ("depthwise_conv", [16, 1, 9]), ("pointwise_conv2", [16, 16, 1])):
+            tensors |= {f"{at}conv.{part}.weight": shape, f"{at}conv.{part}.bias": shape[:1]}
+    tensors |= norm("audio_adapter.model.0", 16)
+    tensors |= linear("audio_adapter.model.1", 20, 16) | linear("audio_adapter.model.3", 24, 20)
+    tensors |= {"audio_embedding.embedding.weight": [34, 24], "audio_embedding.embedding_norm.weight": [24]}
+    tensors |= {"audio_embedding.to_logits.weight": [34, 24], "audio_loss_weights": [4], "codebook_offsets": [4]}
+    return tensors | {"depth_linear.weight": [8, 24], "depth_embeddings.0.embedding.weight": [6, 8]}
+
+
+def dots3_note():
+    at = "vision_encoder."
+    tensors = {f"{at}patch_embed.proj.weight": [16, 3, 4, 4], f"{at}patch_embed.proj.bias": [16]}
+    tensors |= norm(f"{at}patch_embed.norm", 16, False) | norm(f"{at}post_trunk_norm", 16, False)
+    for layer, experts in enumerate((-1, 2, 3)):
+        inner = f"{at}blocks.{layer}."
+        tensors |= norm(f"{inner}norm_1", 16, False) | norm(f"{inner}norm_2", 16, False)
+        tensors |= linear(f"{inner}attn.qkv", 48, 16, False) | linear(f"{inner}attn.proj", 16, 16, False)
+        tensors |= norm(f"{inner}attn.q_norm", 8, False) | norm(f"{inner}attn.k_norm", 8, False)
+        if experts > 0:
+            tensors |= {f"{inner}mlp.gate_weight": [experts, 16], f"{inner}mlp.router_bias": [experts]}
+        for name in [f"experts.{expert}." for expert in range(experts)] or [""]:
+            tensors |= linear(f"{inner}mlp.{name}fc1", 24, 16, False) | linear(f"{inner}mlp.{name}fc3", 24, 16, False)
+            tensors |= linear(f"{inner}mlp.{name}fc2", 16, 24, False)
+    tensors |= norm(f"{at}adapter.ln_q", 16) | linear(f"{at}adapter.mlp.0", 64, 64) | linear(f"{at}adapter.mlp.2", 20, 64)
+    at = "audio_encoder.dots_encoder.speech_encoder."
+    for place, channels in ((1, 1), (2, 12), (3, 12)):
+        tensors |= {f"{at}conv2d{place}.weight": [12, channels, 3, 3], f"{at}conv2d{place}.bias": [12]}
+    tensors |= linear(f"{at}conv_out", 16, 12, False) | norm(f"{at}layer_norm", 16, False)
+    for layer in range(4):
+        inner = f"{at}layers.{layer}."
+        tensors |= norm(f"{inner}self_attn_layer_norm", 16, False) | norm(f"{inner}final_layer_norm", 16, False)
+        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            tensors |= linear(f"{inner}self_attn.{part}", 16, 16, part != "k_proj")
+        tensors |= linear(f"{inner}fc1", 48, 16) | linear(f"{inner}fc2", 16, 24)
+    at = "audio_encoder.audio_adapter.proj."
+    return tensors | norm(f"{at}0", 16) | linear(f"{at}1", 20, 16) | linear(f"{at}3", 20, 20)
+
+
+def step3_vl():
+    at = "vision_model."
+    tensors = {f"{at}conv1.weight": [1536, 3, 28, 28], f"{at}positional_embedding": [676, 1536]} | norm(f"{at}ln_pre", 1536)
+    for layer in range(47):
+        inner = f"{at}transformer.resblocks.{layer}."
+        tensors |= norm(f"{inner}ln_1", 1536) | norm(f"{inner}ln_2", 1536)
+        tensors |= {f"{inner}attn.in_proj_weight": [4608, 1536], f"{inner}attn.in_proj_bias": [4608]}
+        tensors |= linear(f"{inner}attn.out_proj", 1536, 1536)
+        tensors |= linear(f"{inner}mlp.c_fc", 48, 1536) | linear(f"{inner}mlp.c_proj", 1536, 48)
+        tensors |= {f"{inner}ls_1.gamma": [1536], f"{inner}ls_2.gamma": [1536]}
+    tensors |= {f"{at}vit_downsampler1.weight": [3072, 1536, 3, 3], f"{at}vit_downsampler1.bias": [3072]}
+    tensors |= {f"{at}vit_downsampler2.weight": [6144, 3072, 3, 3], f"{at}vit_downsampler2.bias": [6144]}
+    return tensors | {"vit_large_projector.weight": [16, 6144]}
+
+
+# Towers that the converter has one size for. Only the headers of their files are kept.
+LARGE_TOWERS = {
+    "step3_vl": (
+        {
+            "architectures": ["StepVLForConditionalGeneration"],
+            "model_type": "step_robotics_tower",
+            "text_config": TEXT,
+            "understand_projector_stride": 2,
+            "vision_config": {
+                "width": 1536,
+                "layers": 47,
+                "heads": 16,
+                "image_size": 728,
+                "patch_size": 28,
+                "mlp_ratio": 0.03125,
+            },
+        },
+        step3_vl(),
+        "f16",
+    ),
 }
 
 # The configuration, the tensors, preprocessing, and the types of the outputs.
@@ -445,4 +603,115 @@ TOWERS = {
     ),
     "deepseek_ocr": ({"architectures": ["DeepseekOCRForCausalLM"], **DEEPSEEK_OCR}, deepseek_ocr(), {}, ["f16", "bf16"]),
     "unlimited_ocr": ({"architectures": ["UnlimitedOCRForCausalLM"], **DEEPSEEK_OCR}, deepseek_ocr(), {}, ["f16"]),
+    "deepseek4_vision": (
+        {
+            "architectures": ["DeepseekV4ForCausalLM"],
+            "model_type": "deepseek_v4",
+            **TEXT,
+            "vision_n_layers": 3,
+            "vision_dim": 16,
+            "vision_n_heads": 2,
+            "vision_inter_dim": 24,
+            "vision_patch_size": 4,
+            "vision_downsample_ratio": 3,
+            "vision_min_pixels": 144,
+            "vision_max_n_token": 384,
+            "vision_max_wh_ratio": 8,
+        },
+        deepseek4_vision(),
+        None,
+        ["f16", "bf16"],
+    ),
+    "deepseek_ocr2": (
+        {
+            "architectures": ["DeepseekOCR2ForCausalLM"],
+            "model_type": "deepseek_ocr2_tower",
+            "language_config": TEXT,
+            "vision_config": {
+                "image_size": 64,
+                "model_type": "vision",
+                "patch_size": 16,
+                "intermediate_size": 24,
+                "num_attention_heads": 4,
+                "layers": 4,
+                "width": {"qwen2-0-5b": {"dim": 20}, "sam_vit_b": SAM},
+            },
+            "projector_config": {"input_dim": 20, "n_embed": 16, "projector_type": "linear"},
+        },
+        deepseek_ocr2(),
+        {},
+        ["f16"],
+    ),
+    "granite4_vision": (
+        {
+            "architectures": ["Granite4VisionForConditionalGeneration"],
+            "model_type": "granite4_vision_tower",
+            "text_config": {**TEXT, "hidden_size": 20, "num_hidden_layers": 4},
+            "vision_config": {**VISION, "num_hidden_layers": 4, "model_type": "siglip_vision_model"},
+            "qformer_config": {"hidden_size": 16, "intermediate_size": 28, "num_hidden_layers": 1, "encoder_hidden_size": 16},
+            "downsample_rate": "2/4",
+            "deepstack_layer_map": [[-1, 1], [-3, 2]],
+            "spatial_vision_layer": -2,
+            "spatial_target_layers": [0, 3],
+            "image_grid_pinpoints": [[8, 16], [16, 8]],
+        },
+        granite4_vision(),
+        {},
+        ["f16", "bf16"],
+    ),
+    "lfm2_audio": (
+        {
+            "architectures": ["Lfm2AudioForConditionalGeneration"],
+            "model_type": "lfm2_audio_tower",
+            "lfm": {**TEXT, "hidden_size": 24},
+            "encoder": {
+                "feat_in": 8,
+                "n_layers": 7,
+                "d_model": 16,
+                "n_heads": 2,
+                "ff_expansion_factor": 2,
+                "subsampling_factor": 8,
+                "subsampling_conv_channels": 8,
+                "conv_kernel_size": 9,
+            },
+        },
+        lfm2_audio(),
+        {},
+        ["f16", "bf16"],
+    ),
+    "dots3_note": (
+        {
+            "architectures": ["Dots3NoteForConditionalGeneration"],
+            "model_type": "dots3_note_tower",
+            "text_config": {**TEXT, "hidden_size": 20},
+            "vision_config": {
+                "embed_dim": 16,
+                "hidden_size": 20,
+                "intermediate_size": 24,
+                "num_hidden_layers": 3,
+                "num_attention_heads": 2,
+                "patch_size": 4,
+                "spatial_merge_size": 2,
+                "pyramid_num_routed": [-1, 2, 3],
+                "capacity_factor": 2.0,
+                "adapter_type": "patch_merger",
+                "pre_pixel_shuffle": True,
+                "rms_norm_eps": 1e-5,
+                "use_qk_norm": True,
+                "use_bias": False,
+            },
+            "audio_config": {
+                "whisper_config": {**WHISPER, "encoder_layers": 4, "activation_function": "swiglu"},
+                "use_conv2d_stem": True,
+                "use_rope": True,
+                "use_rms_norm": True,
+                "use_causal": False,
+                "chunk_seconds": 60,
+                "rope_parameters": {"partial_rotary_factor": 0.5, "rope_theta": 10000.0},
+            },
+        },
+        dots3_note(),
+        {"vision_config": {"min_pixels": 64, "max_pixels": 256}},
+        ["f16", "bf16"],
+    ),
 }

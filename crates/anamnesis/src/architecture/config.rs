@@ -173,6 +173,12 @@ impl Config {
         item.map(|item| as_count(key, item)).transpose()
     }
 
+    /// An item of a list of counts that must have it.
+    pub(crate) fn needed_item(&self, key: &str, place: u64) -> Result<u64> {
+        let missing = || AnamnesisError::parse(format!("config.json: {} has no item {place}", quoted(key)));
+        self.count_of_layer(key, place)?.ok_or_else(missing)
+    }
+
     /// A number of a required key.
     pub(crate) fn needed_real(&self, key: &str) -> Result<f64> {
         self.real(&[key])?.ok_or_else(|| missing(key))

@@ -42,8 +42,8 @@ pub struct Architecture {
     pub(super) dropped: &'static [&'static str],
     /// Whether it is the projector of a multimodal model: its towers without the language model.
     pub(super) is_projector: bool,
-    /// Prefixes of renamed tensors whose numbers are places in a list of the configuration, with the key of the list.
-    pub(super) numbered: &'static [(&'static str, &'static str)],
+    /// Prefixes of renamed tensors whose numbers the configuration replaces, with the numbers in their place.
+    pub(super) numbered: &'static [(&'static str, Renumber)],
     pub(super) rules: &'static [&'static [Rule]],
     /// The keys that the converter writes before anything else.
     pub(super) first_keys: &'static [Key],
@@ -86,6 +86,9 @@ const WHOLE_KEYS: [&str; 5] = ["general.", "tokenizer.", "diffusion.", "xielu.",
 
 /// The key that counts layers for multi-token prediction.
 const NEXTN_KEY: &str = "nextn_predict_layers";
+
+/// The number that takes the place of another.
+pub(super) type Renumber = fn(&Config, u64) -> Result<u64>;
 
 /// Sets the configuration keys that tables do not give.
 pub(super) type Restore = fn(&Gguf<'_>, &mut Map<String, Value>) -> Result<usize>;

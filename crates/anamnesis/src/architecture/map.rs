@@ -99,15 +99,11 @@ impl Architecture {
         mapper.finish()
     }
 
-    /// A name whose number is a place in a list, with the number in the list.
+    /// A name with the number that the configuration gives.
     fn renumbered(&self, name: String, config: &Config) -> Result<String> {
-        for (prefix, key) in self.numbered {
+        for (prefix, number) in self.numbered {
             let Some((place, rest)) = names::in_layer(prefix, &name) else { continue };
-            let Some(number) = config.count_of_layer(key, place)? else {
-                let why = format!("config.json: {} has no item {place}", quoted(key));
-                return Err(AnamnesisError::parse(why));
-            };
-            return Ok(format!("{prefix}{number}.{rest}"));
+            return Ok(format!("{prefix}{}.{rest}", number(config, place)?));
         }
         Ok(name)
     }
@@ -302,11 +298,13 @@ impl Mapper<'_> {
             let counted = size.map(|size| size.at(self.config, layer)).transpose();
             let count = counted.ok().flatten().unwrap_or(experts.len() as u64);
             let layers = self.of.rules().nth(rule).and_then(|rule| rule.need.keys());
-            let keys: Vec<&str> = size.map(|size| size.hf).into_iter().chain(layers).collect();
+            let mut keys: Vec<&str> = size.map(|size| size.hf).into_iter().chain(layers).collect();
+            keys.dedup();
             let keys = keys.join("; ");
             if let Some(missing) = (0..count).find(|expert| !experts.contains_key(expert)) {
                 let captures = Captures { expert: Some(missing), ending: "weight" };
                 let missed = self.of.rules().nth(rule).map(|rule| rule.hf_name(self.of.layer_prefix, layer, captures));
+                let missed = missed.map(|name| self.of.stored_name(&name));
                 let why = format!("it is missing: {} has no expert {missing} of {count} ({keys})", quoted(&name));
                 return Err(AnamnesisError::parse(why).in_tensor(missed.as_deref().unwrap_or(&name)));
             }

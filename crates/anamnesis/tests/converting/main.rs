@@ -11,6 +11,7 @@ mod completeness;
 mod convert;
 mod end_to_end;
 mod identity;
+mod large_projectors;
 mod output;
 mod projectors;
 mod repacking;

@@ -2,13 +2,12 @@
 
 use super::gemma3::scale_factor;
 use super::prelude::*;
-use crate::architecture::size::{ANY, layer_size};
 
 const fn of(key: &'static str, read: fn(&Config) -> Result<u64>) -> Size {
     size(read, key, "")
 }
 const FOUR: Size = of("", |_| Ok(4));
-const THREE: Size = CHANNELS;
+pub(super) const THREE: Size = CHANNELS;
 /// The patches of CLIP and the class token.
 const TOKENS: Size =
     of("vision_config.image_size, vision_config.patch_size", |config| Ok((POSITIONS.of)(config)?.saturating_add(1)));
@@ -42,14 +41,9 @@ const DISTANCES: Size = layer_size(
     GLOBAL,
     "",
 );
-const FIRST: Size = of(CHANNELS_KEY, |config| downsampled(config, 0));
-const SECOND: Size = of(CHANNELS_KEY, |config| downsampled(config, 1));
+pub(super) const FIRST: Size = of(CHANNELS_KEY, |config| config.needed_item(CHANNELS_KEY, 0));
+const SECOND: Size = of(CHANNELS_KEY, |config| config.needed_item(CHANNELS_KEY, 1));
 const CHANNELS_KEY: &str = "vision_config.sam.downsample_channels";
-
-fn downsampled(config: &Config, place: u64) -> Result<u64> {
-    let missing = || AnamnesisError::parse(format!("config.json: {} has no item {place}", quoted(CHANNELS_KEY)));
-    config.count_of_layer(CHANNELS_KEY, place)?.ok_or_else(missing)
-}
 
 /// Both towers side by side.
 const JOINED: Size = of("vision_config.width, vision_config.sam.downsample_channels", |config| {
@@ -62,7 +56,8 @@ const fn sam(hf: &'static str, gguf: &'static str, shape: &'static [Size]) -> Ru
     layer(hf, gguf, shape).of(SAM_BLOCKS)
 }
 
-const SAM: &[Rule] = &[
+/// SAM without its last convolution.
+pub(super) const SAM: &[Rule] = &[
     model("vision.sam.patch_embed.proj.weight", "v.sam.patch_embd.weight", &[SAM_WIDTH, THREE, SAM_PATCH, SAM_PATCH]),
     model("vision.sam.patch_embed.proj.bias", "v.sam.patch_embd.bias", &[SAM_WIDTH]),
     model("vision.sam.pos_embed", "v.sam.pos_embd.weight", &[ONE, SAM_SIDE, SAM_SIDE, SAM_WIDTH]),
@@ -80,10 +75,10 @@ const SAM: &[Rule] = &[
     model("vision.sam.neck.2.weight", "v.sam.neck.2.weight", &[ANY, ANY, THREE, THREE]),
     biased(model("vision.sam.neck.3.*", "v.sam.neck.3.*", &[ANY])),
     model("vision.sam.net_2.weight", "v.sam.net_2.weight", &[FIRST, ANY, THREE, THREE]),
-    model("vision.sam.net_3.weight", "v.sam.net_3.weight", &[SECOND, FIRST, THREE, THREE]),
 ];
 
 const CLIP: &[Rule] = &[
+    model("vision.sam.net_3.weight", "v.sam.net_3.weight", &[SECOND, FIRST, THREE, THREE]),
     model("vision.embeddings.class_embedding", "v.class_embd", &[V_HIDDEN]),
     model("vision.embeddings.patch_embedding.weight", "v.patch_embd.weight", &[V_HIDDEN, THREE, PATCH, PATCH]),
     model("vision.embeddings.position_embedding.weight", "v.position_embd.weight", &[TOKENS, V_HIDDEN]),
@@ -96,25 +91,30 @@ const CLIP: &[Rule] = &[
     biased(vision("mlp.fc2.*", "ffn_down.*", &[V_HIDDEN, INNER])),
     biased(model("mm.layers.*", "mm.model.fc.*", &[TEXT, JOINED])),
     model("mm.image_newline", "v.image_newline", &[TEXT]),
-    model("mm.view_seperator", "v.view_seperator", &[ONE, TEXT]).with(&[Change::Shaped(&[TEXT], &[ONE, TEXT])]),
+    SEPARATOR,
 ];
+pub(super) const SEPARATOR: Rule =
+    model("mm.view_seperator", "v.view_seperator", &[ONE, TEXT]).with(&[Change::Shaped(&[TEXT], &[ONE, TEXT])]);
 
-/// The keys, up to the number of tiles.
-const KEYS: &[Key] = &[
-    projector(|_| Ok(Some("deepseekocr"))),
+const CLIP_KEYS: &[Key] = &[projector(|_| Ok(Some("deepseekocr")))];
+/// The size of patches, which configurations of DeepSeek-OCR 2 leave out.
+pub(super) const PATCH_SIZE: Size =
+    of("vision_config.patch_size", |config| Ok(config.count(&["vision_config.patch_size"])?.unwrap_or(16)));
+/// The keys behind the kind of projector, up to the number of tiles.
+pub(super) const KEYS: &[Key] = &[
     epsilon(|config| Ok(Some(config.real(&["vision_config.layer_norm_eps"])?.unwrap_or(1e-6)))),
     is_true("use_gelu"),
-    count_fn("vision.projector.scale_factor", scale_factor),
+    count_fn("vision.projector.scale_factor", |config| scale_factor(config, PATCH_SIZE)),
     count_fn("vision.window_size", |config| Ok(Some(config.count(&["vision_config.window_size"])?.unwrap_or(WINDOW)))),
     count_fn("vision.preproc_min_tiles", |_| Ok(Some(2))),
 ];
-const SAM_KEYS: &[Key] = &[
+pub(super) const SAM_KEYS: &[Key] = &[
     sized("vision.sam.block_count", SAM_LAYERS),
     sized("vision.sam.embedding_length", SAM_WIDTH),
     sized("vision.sam.head_count", SAM_HEADS),
 ];
 
-const OCR: Architecture = Architecture {
+pub(super) const OCR: Architecture = Architecture {
     renames: &[
         Rename::Prefix("model.sam_model.", "vision.sam."),
         Rename::Prefix("model.vision_model.transformer.layers.", "vision.layers."),
@@ -141,12 +141,24 @@ const SIZES: VisionSizes = VisionSizes { ffn: WRITTEN, ..VisionSizes::USUAL };
 pub(super) const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         classes: &[class("DeepseekOCRForCausalLM", "deepseek_vl_v2")],
-        keys: &[&vision_keys(SIZES), KEYS, &[count_fn("vision.preproc_max_tiles", |_| Ok(Some(9)))], SAM_KEYS],
+        keys: &[
+            &vision_keys(SIZES),
+            CLIP_KEYS,
+            KEYS,
+            &[count_fn("vision.preproc_max_tiles", |_| Ok(Some(9)))],
+            SAM_KEYS,
+        ],
         ..OCR
     },
     Architecture {
         classes: &[class("UnlimitedOCRForCausalLM", "deepseek_vl_v2")],
-        keys: &[&vision_keys(SIZES), KEYS, &[count_fn("vision.preproc_max_tiles", |_| Ok(Some(32)))], SAM_KEYS],
+        keys: &[
+            &vision_keys(SIZES),
+            CLIP_KEYS,
+            KEYS,
+            &[count_fn("vision.preproc_max_tiles", |_| Ok(Some(32)))],
+            SAM_KEYS,
+        ],
         ..OCR
     },
 ];

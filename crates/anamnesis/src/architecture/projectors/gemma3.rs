@@ -33,7 +33,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
             projector(|_| Ok(Some("gemma3"))),
             epsilon(|config| Ok(Some(config.real(&["vision_config.layer_norm_eps"])?.unwrap_or(1e-6)))),
             is_true("use_gelu"),
-            count_fn("vision.projector.scale_factor", scale_factor),
+            count_fn("vision.projector.scale_factor", |config| scale_factor(config, PATCH)),
         ],
     ],
     types: TypeRules::PROJECTOR.and_f32(&["v.patch_embd.", "v.position_embd."]).and_f16(&["mm.input_projection."]),
@@ -41,11 +41,11 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
 }];
 
 /// The patches that are pooled in each direction, if they are not 4.
-pub(super) fn scale_factor(config: &Config) -> Result<Option<u64>> {
+pub(super) fn scale_factor(config: &Config, patch: Size) -> Result<Option<u64>> {
     let tokens = config.count(&["preprocessor_config.image_seq_length"])?.unwrap_or(256);
     if tokens == 0 {
         return Err(AnamnesisError::parse(format!("preprocessor_config.json: {} is 0", quoted("image_seq_length"))));
     }
-    let side = (IMAGE.of)(config)? / config.divisor("vision_config.patch_size")?;
+    let side = (IMAGE.of)(config)? / (patch.of)(config)?.max(1);
     Ok(Some(side / tokens.isqrt()).filter(|factor| *factor > 0 && *factor != 4))
 }

@@ -11,14 +11,28 @@ use crate::error::Result;
 #[derive(Clone, Copy)]
 pub(super) struct VisionSizes {
     pub image: ValueSource,
+    pub patch: Size,
     pub hidden: Size,
     pub ffn: Size,
     pub layers: Size,
+    pub heads: Size,
+    /// The mean and the deviation of each colour.
+    pub colours: [ValueSource; 2],
 }
 
 impl VisionSizes {
-    pub(super) const USUAL: Self =
-        Self { image: ValueSource::Size(IMAGE), hidden: V_HIDDEN, ffn: V_FFN, layers: V_LAYERS };
+    pub(super) const USUAL: Self = Self {
+        image: ValueSource::Size(IMAGE),
+        patch: PATCH,
+        hidden: V_HIDDEN,
+        ffn: V_FFN,
+        layers: V_LAYERS,
+        heads: V_HEADS,
+        colours: [
+            ValueSource::RealsFn(|config| colours(config, "image_mean", None)),
+            ValueSource::RealsFn(|config| colours(config, "image_std", None)),
+        ],
+    };
 
     /// The same with another size of images.
     pub(super) const fn with_image(self, image: fn(&Config) -> Result<Option<u64>>) -> Self {
@@ -65,13 +79,13 @@ pub(super) const fn vision_keys(sizes: VisionSizes) -> [Key; 11] {
         is_true("has_vision_encoder"),
         sized("vision.projection_dim", TEXT),
         Key { gguf: "vision.image_size", from: sizes.image },
-        sized("vision.patch_size", PATCH),
+        sized("vision.patch_size", sizes.patch),
         sized("vision.embedding_length", sizes.hidden),
         sized("vision.feed_forward_length", sizes.ffn),
         sized("vision.block_count", sizes.layers),
-        sized("vision.attention.head_count", V_HEADS),
-        Key { gguf: "vision.image_mean", from: ValueSource::RealsFn(|config| colours(config, "image_mean")) },
-        Key { gguf: "vision.image_std", from: ValueSource::RealsFn(|config| colours(config, "image_std")) },
+        sized("vision.attention.head_count", sizes.heads),
+        Key { gguf: "vision.image_mean", from: sizes.colours[0] },
+        Key { gguf: "vision.image_std", from: sizes.colours[1] },
     ]
 }
 
@@ -98,10 +112,12 @@ pub(super) const fn without_layers<const N: usize>(mut keys: [Key; N], width: us
     keys
 }
 
-/// A number for each colour.
-fn colours(config: &Config, name: &str) -> Result<Option<Vec<f32>>> {
+/// A number for each colour, by the description of preprocessing or by default.
+pub(super) fn colours(config: &Config, name: &str, default: Option<[f64; 3]>) -> Result<Option<Vec<f32>>> {
     let key = format!("preprocessor_config.{name}");
-    let Some(values) = config.reals(&key)? else { return Err(missing(&key)) };
+    let Some(values) = config.reals(&key)? else {
+        return default.map(|values| Some(values.map(|value| value as f32).to_vec())).ok_or_else(|| missing(&key));
+    };
     let is_right = values.len() == 3 && values.iter().all(|value| value.is_finite());
     match is_right {
         true => Ok(Some(values.into_iter().map(|value| value as f32).collect())),

@@ -3,13 +3,13 @@
 #![allow(unused_imports, reason = "the list is the same for all projectors")]
 
 pub(super) use super::keys::{
-    AudioSizes, VisionSizes, activation, audio_keys, epsilon, is_true, needed_activation, projector, sized,
+    AudioSizes, VisionSizes, activation, audio_keys, colours, epsilon, is_true, needed_activation, projector, sized,
     vision_keys, without_layers,
 };
 pub(super) use super::siglip::{CONVOLUTION, POSITIONS_AND_NORM, SIGLIP_LAYERS, siglip_layers};
 pub(super) use super::sizes::{
     A_FFN, A_HEADS, A_HIDDEN, A_LAYERS, CHANNELS, HEAD, IMAGE, MERGED, MERGED_OUT, PATCH, POSITIONS, TEXT,
-    THREE_HIDDEN, TWO, V_FFN, V_HEADS, V_HIDDEN, V_LAYERS, VISION, product,
+    THREE_HIDDEN, TWO, V_FFN, V_HEADS, V_HIDDEN, V_LAYERS, VISION, divides, product,
 };
 pub(super) use crate::architecture::change::{Change, Parts};
 pub(super) use crate::architecture::config::Config;
@@ -20,7 +20,7 @@ pub(super) use crate::architecture::kind::{Architecture, Class, DECODER, Derived
 pub(super) use crate::architecture::names::Rename;
 pub(super) use crate::architecture::need::{Need, OPTIONAL, Presence, needed_if};
 pub(super) use crate::architecture::rule::{Rule, Stack, layer, model};
-pub(super) use crate::architecture::size::{ONE, Size, first, size};
+pub(super) use crate::architecture::size::{ANY, ONE, Size, first, layer_size, size};
 pub(super) use crate::architecture::types::TypeRules;
 pub(super) use crate::error::{AnamnesisError, Result, quoted};
 

@@ -66,7 +66,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[Architecture {
         class("Qwen4ExpForConditionalGeneration", "qwen4_exp"),
     ],
     renames: RENAMES,
-    numbered: &[("vision.deepstack_merger_list.", INDEXES)],
+    numbered: &[("vision.deepstack_merger_list.", |config, place| config.needed_item(INDEXES, place))],
     rules: &[TWO_FRAMES, BLOCKS, MERGERS],
     keys: &[
         &vision_keys(VisionSizes::USUAL.with_image(image_size)),

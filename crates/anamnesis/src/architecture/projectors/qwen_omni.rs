@@ -126,7 +126,7 @@ pub(super) const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         classes: &[class("Qwen3OmniMoeForConditionalGeneration", "qwen3_omni_moe")],
         renames: QWEN3_RENAMES,
-        numbered: &[("vision.deepstack_merger_list.", INDEXES)],
+        numbered: &[("vision.deepstack_merger_list.", |config, place| config.needed_item(INDEXES, place))],
         rules: &[TWO_FRAMES, BLOCKS, MERGERS, LAYERS, QWEN3_AUDIO, &CONV1, &CONV2, &CONV3],
         keys: &[
             &vision_keys(VisionSizes::USUAL.with_image(qwen3vl::image_size)),

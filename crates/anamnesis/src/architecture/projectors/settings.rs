@@ -50,11 +50,13 @@ fn lift_widths(vision: &mut Map<String, Value>) {
 }
 
 impl Architecture {
-    /// Whether the configuration has the object of a tower that the projector has keys for.
+    /// Whether the configuration describes a tower: in an object, or by keys among those of the language model.
     pub(crate) fn has_tower(&self, raw: &Map<String, Value>) -> bool {
-        let towers = ["vision_config", "audio_config", "encoder_config"];
+        let towers = ["vision_config", "audio_config", "encoder_config", "encoder"];
         let raw = with_towers(raw);
-        towers.iter().any(|tower| raw.get(*tower).is_some_and(Value::is_object))
+        let layers = raw.get("vision_n_layers");
+        layers.is_some_and(|layers| layers.as_u64() != Some(0))
+            || towers.iter().any(|tower| raw.get(*tower).is_some_and(Value::is_object))
     }
 }
 

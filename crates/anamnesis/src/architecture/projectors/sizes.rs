@@ -130,7 +130,7 @@ fn vision_heads(config: &Config) -> Result<u64> {
 }
 
 /// Refuses a number of heads that does not divide the hidden size.
-fn divides(config: &Config, heads: u64, hidden: Size, key: &str) -> Result<u64> {
+pub(super) fn divides(config: &Config, heads: u64, hidden: Size, key: &str) -> Result<u64> {
     let width = (hidden.of)(config)?;
     match heads > 0 && width.is_multiple_of(heads) {
         true => Ok(heads),
