@@ -124,7 +124,7 @@ fn nothing_names_an_architecture_but_its_file_and_its_line() {
         .iter()
         .flat_map(|folder| files(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)))
         .filter(|(path, _)| !["tests.rs", "hostile.rs"].iter().any(|end| path.ends_with(end)))
-        .map(|(path, text)| (path.display().to_string(), code(&text)))
+        .map(|(path, text)| (path.display().to_string().replace('\\', "/"), code(&text)))
         .filter(|(path, _)| !OTHER_SENSES.iter().any(|place| path.contains(place)))
         .collect();
     assert!(codes.len() > 300, "only {} files were read", codes.len());
