@@ -15,7 +15,7 @@ pub struct Input {
 
 impl Input {
     fn new(path: &Path) -> Self {
-        let name = path.to_string_lossy().into_owned();
+        let name = path.to_string_lossy().replace('\\', "/");
         let staged = name.strip_suffix(".safetensors").map(|stem| {
             let config = std::fs::read(format!("{stem}.config.json")).ok();
             let config = config.map(|text| serde_json::from_slice(&text).unwrap());

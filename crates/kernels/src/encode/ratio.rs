@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::target::ROUNDING_BIAS;
 use crate::base::GROUP;
-use crate::base::float::{bf16, times};
+use crate::base::float::{away, bf16, times};
 use crate::base::simd::Simd;
 
 /// The bit that makes a NaN quiet.
@@ -47,7 +47,7 @@ impl Operation for QuotientAway {
 
     #[inline(always)]
     fn second(value: f32, _scale: f32, _offset: f32) -> f32 {
-        value.round()
+        away::round(value)
     }
 }
 

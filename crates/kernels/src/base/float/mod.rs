@@ -14,6 +14,7 @@
 //! Encoding rounds to nearest, ties to even. No decoder computes an intermediate `f32` subnormal: that would cost a
 //! microcode assist per operation.
 
+pub(crate) mod away;
 pub mod bf16;
 pub mod e2m1;
 pub mod e4m3;

@@ -9,7 +9,7 @@ use super::lanes::{
 use super::search::{QKX3_STEPS, make_qkx_quants, make_qx_quants};
 use super::{EncodeBlocks, part};
 use crate::base::GROUP;
-use crate::base::float::f16;
+use crate::base::float::{away, f16};
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Q1_0, Q2_0, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 
@@ -193,7 +193,7 @@ impl EncodeBlocks for Q8_0 {
             let scale = amax(simd, values) / 127.0;
             let inverse = reciprocal(scale);
             out[..2].copy_from_slice(&f16::encode(scale).to_le_bytes());
-            let codes = simd.truncate(&map!(value in values => (value * inverse).round()));
+            let codes = simd.truncate(&map!(value in values => away::to_truncate(value * inverse)));
             out[2..].copy_from_slice(&map!(code in codes => code as u8));
         }
     }
@@ -223,7 +223,7 @@ impl EncodeBlocks for Q2_0 {
             let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
             out[..2].copy_from_slice(&f16::encode(scale).to_le_bytes());
             for (out, values) in out[2..].as_chunks_mut::<8>().0.iter_mut().zip(values.as_chunks::<GROUP>().0) {
-                let steps = simd.truncate(&map!(value in values => (value * inverse).round()));
+                let steps = simd.truncate(&map!(value in values => away::to_truncate(value * inverse)));
                 let mut codes = 0u64;
                 for (place, step) in steps.into_iter().enumerate() {
                     codes |= (step.wrapping_add(1).clamp(0, 3) as u64) << (2 * place);

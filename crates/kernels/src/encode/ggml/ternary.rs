@@ -4,7 +4,7 @@
 use super::EncodeBlocks;
 use super::lanes::{QK_K, amax, reciprocal};
 use crate::base::GROUP;
-use crate::base::float::f16;
+use crate::base::float::{away, f16};
 use crate::base::simd::Simd;
 use crate::decode::ggml::{Tq1_0, Tq2_0};
 
@@ -15,7 +15,7 @@ fn trits<S: Simd>(simd: S, values: &[f32; QK_K]) -> (u16, [u8; QK_K]) {
     let inverse = reciprocal(scale);
     let mut trits = [0; QK_K];
     for (trits, values) in trits.as_chunks_mut::<GROUP>().0.iter_mut().zip(values.as_chunks::<GROUP>().0) {
-        let steps = simd.truncate(&map!(value in values => (value * inverse).round()));
+        let steps = simd.truncate(&map!(value in values => away::to_truncate(value * inverse)));
         *trits = map!(step in steps => step.wrapping_add(1) as u8);
     }
     (f16::encode(scale), trits)
