@@ -21,16 +21,19 @@ from safetensors.torch import save_file
 from common import FIXTURES, seed
 from gen_architectures import LLAMA, SMALL, vocabulary
 from one_way_shapes import (
+    arwkv7,
     experts,
     feed_forward,
     granite_speech,
     granite_switch,
     hunyuan_moe,
+    kimi_k3,
     layers,
     mamba,
     phi4_vision,
     puzzle,
     qwen,
+    qwen4exp,
 )
 
 FOLDER = FIXTURES / "one_way"
@@ -84,7 +87,7 @@ def is_asked(case):
     return True
 
 
-def write(case, config, shapes, pre="gpt-2", tokens=(), tokenizer="PreTrainedTokenizerFast"):
+def write(case, config, shapes, pre="gpt-2", tokens=(), tokenizer="PreTrainedTokenizerFast", template=None):
     """Write a checkpoint with random tensors, and the output of the converter. `tokenizer` is a class or the stem of a file of ranks."""
     directory = FOLDER / case
     if not is_asked(case):
@@ -98,6 +101,8 @@ def write(case, config, shapes, pre="gpt-2", tokens=(), tokenizer="PreTrainedTok
         ranked(directory / f"{tokenizer}.tiktoken")
     else:
         vocabulary(directory, tokenizer, tokens)
+    if template is not None:
+        (directory / "chat_template.jinja").write_text(template)
     for path in directory.iterdir():
         path.chmod(0o644)
     converted(case, pre)
@@ -117,7 +122,9 @@ def ranked(path):
 
 
 def made(name, shape):
-    """A tensor of a checkpoint: a shape, or the values themselves; a name is another tensor once more."""
+    """A tensor of a checkpoint: a shape, or the values themselves or a function that makes them; a name is another tensor once more."""
+    if callable(shape) and not isinstance(shape, torch.Tensor):
+        return shape()
     if isinstance(shape, torch.Tensor):
         return shape
     values = torch.randn(shape) * 0.3
@@ -262,3 +269,10 @@ with torch.no_grad():
     write("qwen", *qwen(ranks + 212), pre="qwen2", tokenizer="qwen")
     write("granite_speech", *granite_speech("GraniteSpeechForConditionalGeneration"))
     write("granite_switch", *granite_switch())
+    # The converter has a template for models without one.
+    write("kimi_k3", *kimi_k3(is_packed=False), template="{% for m in messages %}{{ m['content'] }}{% endfor %}")
+    write("kimi_k3_packed", *kimi_k3(is_packed=True), template="{% for m in messages %}{{ m['content'] }}{% endfor %}")
+    write("arwkv7", *arwkv7(is_gated=True))
+    write("arwkv7_ungated", *arwkv7(is_gated=False))
+    write("qwen4exp", *qwen4exp({"ple_layer_ids": [1], "eos_token_id": [256, 257]}, is_nested=True))
+    write("qwen4exp_plain", *qwen4exp({"ple_layer_ids": [], "eos_token_id": 257}, is_nested=False))

@@ -1,5 +1,6 @@
 """Configurations and shapes of checkpoints for `gen_one_way.py`: classes that transformers does not have."""
 
+import torch
 from gen_architectures import SMALL
 
 HIDDEN, INNER, VOCABULARY = 16, 24, 260
@@ -170,3 +171,141 @@ def granite_switch():
         return shapes | factors("shared_mlp.input_linear", HIDDEN, [INNER, INNER]) | factors("shared_mlp.output_linear", INNER, HIDDEN)
 
     return config, ends(tied=True) | layers(2, layer) | {"model.switch.control": (2,)}
+
+
+def integers(least, end, shape, dtype=torch.uint8):
+    return torch.randint(least, end, shape, dtype=dtype)
+
+
+def kimi_k3(is_packed):
+    """Kimi K3: delta attention and gated latent attention, experts in a space of fewer dimensions, residual scores."""
+    heads, size, rank, latent = 2, 8, 12, 32
+    linear = {"full_attn_layers": [2, 4], "kda_layers": [1, 3], "num_heads": heads, "head_dim": size, "short_conv_kernel_size": 4}
+    linear |= {"gate_lower_bound": -5.0} if is_packed else {}
+    text = {**SMALL, "model_type": "kimi_linear", "num_hidden_layers": 4, "num_attention_heads": heads, "num_key_value_heads": heads}
+    text |= {"linear_attn_config": linear, "kv_lora_rank": 12, "q_lora_rank": rank if is_packed else None, "qk_nope_head_dim": 4}
+    text |= {"qk_rope_head_dim": 2, "v_head_dim": 6, "mla_use_nope": True, "rms_norm_eps": 1e-5, "rope_theta": 10000.0}
+    text |= {"num_experts": 2, "num_experts_per_token": 1, "num_shared_experts": 1, "moe_intermediate_size": 32, "first_k_dense_replace": 1}
+    text |= {"routed_scaling_factor": 2.5, "moe_renormalize": True, "moe_router_activation_func": "sigmoid", "moe_layer_freq": 1}
+    text |= {"hidden_act": "situ", "activation_situ_beta": 2.0, "activation_situ_linear_beta": 4.0, "attn_res_block_size": 2}
+    text |= {"num_expert_group": 1, "topk_group": 1, "tie_word_embeddings": False, "eos_token_id": 258}
+    text |= {"routed_expert_hidden_size": latent} if is_packed else {}
+    config = {"architectures": ["KimiK3ForConditionalGeneration"], "model_type": "kimi_k3", "text_config": text, "vision_config": {"hidden_size": 8}}
+    if is_packed:
+        weights = {"num_bits": 4, "type": "float", "group_size": 32, "strategy": "group", "symmetric": True, "dynamic": False}
+        group = {"targets": ["Linear"], "weights": weights | {"scale_dtype": "torch.uint8"}, "format": "mxfp4-pack-quantized"}
+        ignored = ["lm_head", "re:.*self_attn.*", "re:.*shared_experts.*", "re:.*mlp\\.(gate|up|gate_up|down)_proj.*", "re:.*routed_expert_.*"]
+        described = {"config_groups": {"group_0": group}, "format": "mxfp4-pack-quantized", "ignore": ignored}
+        config["quantization_config"] = {"quant_method": "compressed-tensors", "quantization_status": "compressed", **described}
+
+    def expert(front):
+        if not is_packed:
+            return {f"{front}.{name}.weight": (HIDDEN, 32) if name == "w2" else (32, HIDDEN) for name in ("w1", "w2", "w3")}
+        shapes = {f"{front}.{name}.weight_packed": lambda: integers(0, 256, (32, 16)) for name in ("w1", "w2", "w3")}
+        return shapes | {f"{front}.{name}.weight_scale": lambda: integers(118, 128, (32, 1)) for name in ("w1", "w2", "w3")}
+
+    def layer(number):
+        shapes = norms() | {f"{name}_res_norm.weight": (HIDDEN,) for name in ("self_attention", "mlp")}
+        shapes |= {f"{name}_res_proj.weight": (1, HIDDEN) for name in ("self_attention", "mlp")}
+        if number % 2 == 0:
+            inner = heads * size
+            shapes |= {f"self_attn.{name}_proj.weight": (inner, HIDDEN) for name in "qkvg"}
+            shapes |= {f"self_attn.{name}_conv1d.weight": (inner, 1, 4) if is_packed else (inner, 4) for name in "qkv"}
+            shapes |= {"self_attn.f_a_proj.weight": (size, HIDDEN), "self_attn.f_b_proj.weight": (inner, size)}
+            shapes |= {"self_attn.b_proj.weight": (heads, HIDDEN), "self_attn.A_log": (heads,), "self_attn.dt_bias": (inner,)}
+            shapes |= {"self_attn.o_norm.weight": (size,), "self_attn.o_proj.weight": (HIDDEN, inner)}
+        else:
+            if is_packed:
+                shapes |= {"self_attn.q_a_proj.weight": (rank, HIDDEN), "self_attn.q_a_layernorm.weight": (rank,)}
+                shapes |= {"self_attn.q_b_proj.weight": (heads * 6, rank), "self_attn.g_proj.weight": (heads * 6, HIDDEN)}
+            else:
+                shapes["self_attn.q_proj.weight"] = (heads * 6, HIDDEN)
+            shapes |= {"self_attn.kv_a_proj_with_mqa.weight": (14, HIDDEN), "self_attn.kv_a_layernorm.weight": (12,)}
+            shapes |= {"self_attn.kv_b_proj.weight": (heads * 10, 12), "self_attn.o_proj.weight": (HIDDEN, heads * 6)}
+        if number == 0:
+            return shapes | feed_forward("mlp", HIDDEN, INNER)
+        for number in range(2):
+            shapes |= expert(f"block_sparse_moe.experts.{number}")
+        if is_packed:
+            shapes |= {"block_sparse_moe.routed_expert_down_proj.weight": (latent, HIDDEN)}
+            shapes |= {"block_sparse_moe.routed_expert_up_proj.weight": (HIDDEN, latent), "block_sparse_moe.routed_expert_norm.weight": (latent,)}
+        shapes |= {"block_sparse_moe.gate.weight": (2, HIDDEN), "block_sparse_moe.gate.e_score_correction_bias": (2,)}
+        return shapes | feed_forward("block_sparse_moe.shared_experts", HIDDEN, 32)
+
+    outer = {"model.output_attn_res_norm.weight": (HIDDEN,), "model.output_attn_res_proj.weight": (1, HIDDEN)}
+    inner = {f"language_model.{name}": shape for name, shape in (ends() | outer | layers(4, layer)).items()}
+    return config, inner | {"vision_tower.patch_embed.proj.weight": (8, 8), "mm_projector.proj.0.weight": (HIDDEN, 8)}
+
+
+def arwkv7(is_gated):
+    """Qwen 2 with the time mix of RWKV 7. Without gates, the mixes of a layer are one tensor."""
+    config = {**SMALL, "architectures": ["RwkvHybridForCausalLM"], "model_type": "rwkv_hybrid", "head_size": 8, "rms_norm_eps": 1e-6}
+    config |= {"wkv_version": 7, "wkv_has_gate": is_gated, "wkv_has_group_norm": is_gated, "wkv_layers": "full", "tie_word_embeddings": False}
+    ranks = {"w": 64, "a": 64, "v": 32} | ({"g": 128} if is_gated else {})
+
+    def layer(number):
+        front = "self_attn.time_mixer"
+        mixes = {f"{front}.x_{name}": (1, 1, HIDDEN) for name in "rwkvag"} if is_gated else {f"{front}.x_x": (5, 1, 1, HIDDEN)}
+        shapes = norms() | mixes | feed_forward("mlp", HIDDEN, INNER) | {f"{front}.r_k": (2, 8)}
+        for name, rank in ranks.items():
+            # The first layer of some models has no values of a layer before it.
+            if name == "v" and number == 0 and is_gated:
+                continue
+            shapes |= {f"{front}.{name}1": (HIDDEN, rank), f"{front}.{name}2": (rank, HIDDEN)}
+            shapes |= {f"{front}.{name}0": (1, 1, HIDDEN)} if name != "g" else {}
+        shapes |= {f"{front}.{name}": (1, 1, HIDDEN) for name in ("k_k", "k_a")}
+        shapes |= {f"{front}.ln_x.{name}": (HIDDEN,) for name in ("weight", "bias")} if is_gated else {}
+        return shapes | {f"{front}.{name}.weight": (HIDDEN, HIDDEN) for name in ("receptance", "key", "value", "output")}
+
+    return config, ends() | layers(2, layer)
+
+
+def qwen4exp(members, is_nested):
+    """Qwen 4 Exp: hyper-connections of two streams, an indexer in full attention, embeddings of n-grams in the first layer."""
+    kinds = ["linear_attention", "full_attention", "linear_attention"]
+    # Under its own model type, transformers would rename the layers that the converter looks for.
+    text = {**SMALL, "model_type": "qwen4_exp_text_tiny", "num_hidden_layers": 3, "head_dim": 8, "layer_types": kinds, "rms_norm_eps": 1e-6}
+    text |= {"linear_conv_kernel_dim": 4, "linear_key_head_dim": 4, "linear_value_head_dim": 6, "linear_num_key_heads": 2}
+    text |= {"linear_num_value_heads": 4, "num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
+    text |= {"shared_expert_intermediate_size": 12, "hc_count": 2, "hc_lowrank": 5, "indexer_n_heads": 2, "indexer_kv_heads": 1}
+    text |= {"indexer_head_dim": 6, "indexer_budget": 64, "indexer_compress_ratio": 4, "tie_word_embeddings": False}
+    text |= {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25, "mrope_section": [1, 0, 0]}}
+    text |= {"ngram_size": 3, "heads_per_ngram": 2, "split_ngram_parts": 3, "ple_conv_kernel_size": 4, **members}
+    has_ngrams = bool(text.get("ple_layer_ids"))
+    streams, inner = 2 * HIDDEN, 24
+
+    def connection(front):
+        shapes = {f"{front}.hc_norm.weight": (streams,), f"{front}.input_mix_weight_down.weight": (5, streams)}
+        return shapes | {f"{front}.input_mix_weight_up.weight": (streams, 5)}
+
+    def ngrams():
+        shapes = {f"norm_{name}.weight": (streams,) for name in ("key", "query", "conv")} | {"conv1d.weight": (streams, 1, 4)}
+        shapes |= {"key_proj.weight": (streams, HIDDEN), "value_proj.weight": (HIDDEN, HIDDEN)}
+        # The last part is shorter.
+        shapes |= {f"ple_embedding.ngram_embedding.shard_{part}.weight": (rows, 4) for part, rows in enumerate((20, 20, 12))}
+        shapes |= {"ple_embedding.layer_multipliers": torch.tensor([23703573184127, 8123456789, 3]), "ple_embedding.ngram_heads_offsets": torch.tensor([0, 11, 24, 41])}
+        return shapes | {"ple_embedding.ngram_heads_vocab_sizes": torch.tensor([11, 13, 17, 11])}
+
+    def layer(number):
+        shapes = connection("attn_hyper_connection") | connection("mlp_hyper_connection")
+        shapes |= {f"{name}_hyper_connection.block_inject_weight.weight": (2, streams) for name in ("attn", "mlp")}
+        if kinds[number] == "full_attention":
+            shapes |= attention(HIDDEN, 4, 2, 8) | {"self_attn.q_proj.weight": (64, HIDDEN)} | {f"self_attn.{name}_norm.weight": (8,) for name in "qk"}
+            shapes |= {"self_attn.indexer.index_qk_proj.weight": (18, HIDDEN)} | {f"self_attn.indexer.{name}_layernorm.weight": (6,) for name in "qk"}
+        else:
+            shapes |= {"linear_attn.in_proj_qkv.weight": (40, HIDDEN), "linear_attn.in_proj_z.weight": (inner, HIDDEN)}
+            shapes |= {f"linear_attn.in_proj_{name}.weight": (4, HIDDEN) for name in "ab"} | {"linear_attn.conv1d.weight": (40, 1, 4)}
+            shapes |= {"linear_attn.A_log": (4,), "linear_attn.dt_bias": (4,), "linear_attn.norm.weight": (6,), "linear_attn.out_proj.weight": (HIDDEN, inner)}
+        if has_ngrams and number == 0:
+            shapes |= {f"ple.{name}": shape for name, shape in ngrams().items()}
+        shapes |= {"mlp.gate.weight": (3, HIDDEN), "mlp.shared_expert_gate.weight": (1, HIDDEN)} | feed_forward("mlp.shared_expert", HIDDEN, 12)
+        return shapes | experts("mlp.experts", HIDDEN, 8, 3)
+
+    outer = {"model.embed_tokens.weight": (VOCABULARY, HIDDEN), "lm_head.weight": (VOCABULARY, HIDDEN)} | connection("model.hyper_connection_mixer")
+    shapes = outer | layers(3, layer) | {"mtp.fc.weight": (HIDDEN, 2 * HIDDEN), "mtp.norm.weight": (HIDDEN,)}
+    if not is_nested:
+        return {**text, "architectures": ["Qwen4ExpForCausalLM"]}, shapes
+    config = {"architectures": ["Qwen4ExpForConditionalGeneration"], "model_type": "qwen4_exp_tiny", "text_config": text, "image_token_id": 250}
+    config |= {"vision_config": {"hidden_size": 8}, "tie_word_embeddings": False}
+    inner_names = {name.replace("model.", "model.language_model.", 1): shape for name, shape in shapes.items()}
+    return config, inner_names | {"model.visual.patch_embed.proj.weight": (8, 8)}

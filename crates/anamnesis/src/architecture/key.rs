@@ -56,6 +56,8 @@ pub(crate) enum ValueSource {
     OwnText(&'static str),
     /// A derived list of integers, one per layer.
     IntsFn(fn(&Config) -> Result<Option<Vec<i32>>>),
+    /// A derived list of integers of 64 bits.
+    LongsFn(fn(&Config) -> Result<Option<Vec<u64>>>),
     /// A derived list of numbers.
     RealsFn(fn(&Config) -> Result<Option<Vec<f32>>>),
     /// A derived list of strings.
@@ -74,7 +76,11 @@ impl Key {
         let from = &self.from;
         matches!(
             from,
-            ValueSource::BoolsFn(_) | ValueSource::IntsFn(_) | ValueSource::RealsFn(_) | ValueSource::TextsFn(_)
+            ValueSource::BoolsFn(_)
+                | ValueSource::IntsFn(_)
+                | ValueSource::LongsFn(_)
+                | ValueSource::RealsFn(_)
+                | ValueSource::TextsFn(_)
         )
     }
 
@@ -116,6 +122,9 @@ impl Key {
             }
             ValueSource::IntsFn(derive) => {
                 derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::I32(list))))
+            }
+            ValueSource::LongsFn(derive) => {
+                derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::U64(list))))
             }
             ValueSource::RealsFn(derive) => {
                 derive(config)?.map(|list| MetadataValue::Array(Box::new(MetadataArray::F32(list))))
@@ -187,6 +196,10 @@ pub(crate) const fn flags_fn(gguf: &'static str, derive: fn(&Config) -> Result<O
 
 pub(crate) const fn ints_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<Vec<i32>>>) -> Key {
     Key { gguf, from: ValueSource::IntsFn(derive) }
+}
+
+pub(crate) const fn longs_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<Vec<u64>>>) -> Key {
+    Key { gguf, from: ValueSource::LongsFn(derive) }
 }
 
 pub(crate) const fn reals_fn(gguf: &'static str, derive: fn(&Config) -> Result<Option<Vec<f32>>>) -> Key {

@@ -66,6 +66,8 @@ pub struct Architecture {
     pub(super) restore: Option<Restore>,
     /// `quantization_config` of checkpoints whose experts are MXFP4, stored as `_blocks` and `_scales`.
     pub(super) packed_experts: Option<fn() -> Value>,
+    /// Whether weights that stay blocks come layer by layer; otherwise they are in the order of their names.
+    pub(super) blocks_by_layer: bool,
     /// Tensors whose types differ from those of other architectures.
     pub(super) types: TypeRules,
     /// The data that a GGUF file does not hold, if a checkpoint cannot be restored from it.
@@ -204,6 +206,7 @@ pub(super) const DECODER: Architecture = Architecture {
     drops_nextn_layers: false,
     restore: Some(|_, _| Ok(0)),
     packed_experts: None,
+    blocks_by_layer: false,
     types: TypeRules::USUAL,
     not_held: None,
     restore_note: None,
@@ -350,6 +353,11 @@ impl Architecture {
             };
             Some(((layer, read.name), read.measure))
         })
+    }
+
+    /// Whether weights that stay blocks come layer by layer.
+    pub(crate) const fn has_blocks_by_layer(&self) -> bool {
+        self.blocks_by_layer
     }
 
     pub(crate) const fn types(&self) -> TypeRules {

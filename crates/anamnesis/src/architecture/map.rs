@@ -276,7 +276,9 @@ impl Mapper<'_> {
             self.placed.push(((place, index), Mapped { name, shape, tree }));
             return Ok(());
         };
-        self.last.insert(layer, place);
+        if !rule.is_own_stack() {
+            self.last.insert(layer, place);
+        }
         let stack = match self.stacks.iter_mut().rev().find(|stack| stack.name == name) {
             Some(stack) => stack,
             None => {
@@ -319,15 +321,26 @@ impl Mapper<'_> {
             let is_wanted = |place: &&usize| wanted.as_deref() == Some(self.tensors[**place].shape);
             let of_first = experts.values().find(is_wanted).or(experts.values().next());
             let of_first = of_first.map_or(&[][..], |&place| self.tensors[place].shape);
-            if let Some(&place) = experts.values().find(|&&place| self.tensors[place].shape != of_first) {
+            let of_rule = self.of.rules().nth(rule);
+            let is_same = |shape| of_rule.is_none_or(|rule| rule.is_stackable(shape, of_first));
+            if let Some(&place) = experts.values().find(|&&place| !is_same(self.tensors[place].shape)) {
                 let found = &self.tensors[place];
                 let why = format!("its shape is {:?}, that of other experts {of_first:?}", found.shape);
                 return Err(AnamnesisError::parse(why).in_tensor(found.name));
             }
-            let stack = change::stacked(experts.values().map(|&place| Tree::Tensor(place)).collect(), of_first);
-            let changes = self.of.rules().nth(rule).map_or(&[][..], |rule| rule.changes);
+            let changes = of_rule.map_or(&[][..], |rule| rule.changes);
+            let trees = experts.values().map(|&place| Tree::Tensor(place)).collect();
+            let stack = match changes {
+                [Change::Joined(_), ..] => {
+                    let shapes: Vec<_> = experts.values().map(|&place| self.tensors[place].shape).collect();
+                    change::joined(trees, &shapes)
+                }
+                _ => change::stacked(trees, of_first),
+            };
             let Reshaped { tree, shape } = change::to_gguf(changes, stack, self.config, layer)?;
-            let place = self.last.get(&layer).copied().unwrap_or(0);
+            // All experts of a layer come after the last of them.
+            let own = experts.values().max().copied().filter(|_| of_rule.is_some_and(Rule::is_own_stack));
+            let place = own.or(self.last.get(&layer).copied()).unwrap_or(0);
             self.placed.push(((place, rule), Mapped { name, shape, tree }));
         }
         Ok(())

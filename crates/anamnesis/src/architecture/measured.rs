@@ -28,6 +28,8 @@ pub(crate) enum Measure {
     ZeroRows,
     /// The SHA-256 of the values in F32, a number for each of its bytes.
     Digest,
+    /// All values of a small tensor of integers.
+    Integers,
 }
 
 /// A tensor outside the layers.
@@ -43,14 +45,25 @@ pub(crate) const fn read_in_layers(name: &'static str, measure: Measure) -> Read
 /// Measured values by layer and name.
 pub(crate) type ByTensor = BTreeMap<(Option<u64>, &'static str), Vec<f32>>;
 
+/// The values of tensors of integers, by layer and name.
+pub(crate) type IntegersByTensor = BTreeMap<(Option<u64>, &'static str), Vec<i64>>;
+
 /// The measured tensors of a checkpoint; none, before it is read.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Measured(Option<ByTensor>);
+pub(crate) struct Measured(Option<ByTensor>, IntegersByTensor);
 
 impl Measured {
     /// All tensors that were read, by layer and name.
-    pub(crate) fn new(tensors: ByTensor) -> Self {
-        Self(Some(tensors))
+    pub(crate) fn new(tensors: ByTensor, integers: IntegersByTensor) -> Self {
+        Self(Some(tensors), integers)
+    }
+
+    /// The values of a tensor of integers outside the layers; `None` if nothing was read.
+    pub(crate) fn integers(&self, name: &'static str) -> Result<Option<&[i64]>> {
+        match (&self.0, self.1.get(&(None, name))) {
+            (Some(_), None) => Err(AnamnesisError::parse("it is missing").in_tensor(name)),
+            (_, values) => Ok(values.map(Vec::as_slice)),
+        }
     }
 
     /// The values of a tensor, if it was read.

@@ -159,6 +159,8 @@ pub(crate) enum Rename {
     Ending(&'static str, &'static str),
     /// Layers under this prefix are counted after the last: `mtp.layers.` of multi-token prediction.
     FurtherLayers(&'static str),
+    /// What begins like this in a layer belongs to no layer.
+    OutOfLayers(&'static str),
 }
 
 impl Rename {
@@ -189,6 +191,11 @@ pub(crate) fn renamed(name: &str, renames: &[Rename], layer_prefix: &str, layers
                     name = format!("{rest}{to}");
                 }
             }
+            Rename::OutOfLayers(front) => {
+                if let Some((_, rest)) = in_layer(layer_prefix, &name).filter(|(_, rest)| rest.starts_with(front)) {
+                    name = rest.to_owned();
+                }
+            }
             Rename::FurtherLayers(prefix) => {
                 if let (Some((layer, rest)), Some(layers)) = (in_layer(prefix, &name), layers) {
                     name = format!("{layer_prefix}{}.{rest}", layers.saturating_add(layer));
@@ -214,7 +221,7 @@ pub(crate) fn unrenamed(name: &str, renames: &[Rename], layer_prefix: &str, laye
                     without_layer = format!("{from}{rest}");
                 }
             }
-            Rename::Prefix(..) | Rename::Ending(..) => {}
+            Rename::Prefix(..) | Rename::Ending(..) | Rename::OutOfLayers(_) => {}
             Rename::Anywhere(from, to) => without_layer = without_layer.replace(to, from),
             Rename::FurtherLayers(prefix) => {
                 candidates.extend(

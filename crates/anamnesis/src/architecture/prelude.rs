@@ -9,8 +9,8 @@ pub(super) use super::gguf::{Gguf, shortest};
 pub(super) use super::key::{
     COMMON, CONTEXT_KEYS, EPSILON_KEYS, EXPERT_SIZES, FFN_KEYS, FILE_TYPE, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS, Key,
     LAYER_KEYS, NEXTN_KEYS, POOLING, ROPE_OF_HEAD, VOCABULARY_AND_ROPE, ValueSource, WITHOUT_ROPE, count, count_fn,
-    count_or, flag, flag_fn, flag_or, flags_fn, half_of_head, ints_fn, limits, needed, needed_real, real, real_fn,
-    real_or, reals_fn, removed, sections, sliding_layers, text_fn,
+    count_or, flag, flag_fn, flag_or, flags_fn, half_of_head, ints_fn, limits, longs_fn, needed, needed_real, real,
+    real_fn, real_or, reals_fn, removed, sections, sliding_layers, text_fn,
 };
 pub(super) use super::kind::{Architecture, Class, DECODER, DerivedTensor, Head, NextnLayers, class};
 pub(super) use super::measured::{Measure, ReadTensor, read, read_in_layers};

@@ -132,6 +132,22 @@ impl Rule {
         if matches!(ending.as_bytes(), b"bias") { self.bias } else { self.need }
     }
 
+    /// Whether its tensors come together on their own, not with the experts of a layer.
+    pub(crate) fn is_own_stack(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Product | Change::Joined(_)))
+    }
+
+    /// Whether tensors of these shapes become one.
+    pub(crate) fn is_stackable(&self, shape: &[usize], other: &[usize]) -> bool {
+        let is_vector = |size: &&usize| **size != 1;
+        match self.changes {
+            [Change::Joined(_), ..] => shape.len() == other.len() && shape.get(1..) == other.get(1..),
+            // A vector of a product may be the row of a matrix.
+            [.., Change::Product] => shape.iter().filter(is_vector).eq(other.iter().filter(is_vector)),
+            _ => shape == other,
+        }
+    }
+
     /// Whether the tensors of all experts become one.
     pub(crate) fn is_stacked(&self) -> bool {
         self.hf.contains(names::PLACEHOLDER)
@@ -141,6 +157,7 @@ impl Rule {
     pub(crate) const fn stacked(&self) -> &'static [Size] {
         match self.changes {
             [Change::Shaped(from, _), ..] => from,
+            [Change::Joined(count), ..] => count,
             _ => self.shape,
         }
     }

@@ -46,6 +46,8 @@ pub(crate) enum Fold {
     /// The shift of a batch norm from its weight, bias, mean and variance.
     NormShift,
     Sum,
+    /// The product of F32 values.
+    Product,
 }
 
 /// A formula for a value x.

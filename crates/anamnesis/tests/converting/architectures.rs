@@ -133,6 +133,47 @@ fn architectures_without_a_way_back_become_what_the_converter_makes_of_them() {
     }
 }
 
+/// The notes of a copy of a case without some of its files, and of its tensors.
+fn one_way_without(case: &str, file: &str, tensor: &str) -> Result<Vec<String>, AnamnesisError> {
+    let source = fixture("one_way").join(case);
+    let contents = Contents::read(source.join("model.safetensors"));
+    let tensors = contents.tensors.into_iter().filter(|(name, _)| name != tensor);
+    let model = tensors
+        .fold(Model::new(), |model, (name, tensor)| model.tensor(&name, &tensor.dtype, &tensor.shape, &tensor.data));
+    let folder = Folder::staged(&model.bytes(), None);
+    for name in ["config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"] {
+        if let (true, Ok(bytes)) = (name != file, std::fs::read(source.join(name))) {
+            folder.write(name, bytes);
+        }
+    }
+    let plan = open(folder.path("")).plan_convert(ConvertTarget::Gguf, &options(""))?;
+    Ok(plan.notes().iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_template_of_llama_cpp_that_is_not_written_is_named() {
+    let is_named = |notes: &[String]| notes.iter().any(|note| note.contains("Kimi-K3.jinja"));
+    assert!(!is_named(&one_way_without("kimi_k3", "", "").unwrap()));
+    assert!(is_named(&one_way_without("kimi_k3", "chat_template.jinja", "").unwrap()));
+}
+
+#[test]
+fn missing_parts_of_stacks_are_named() {
+    for (case, tensor) in [
+        ("kimi_k3", "language_model.model.layers.1.mlp_res_proj.weight"),
+        ("kimi_k3_packed", "language_model.model.layers.1.block_sparse_moe.experts.1.w2.weight_scale"),
+        ("arwkv7", "model.layers.1.self_attn.time_mixer.x_a"),
+        ("qwen4exp", "model.language_model.layers.0.ple.ple_embedding.ngram_embedding.shard_1.weight"),
+        ("qwen4exp", "model.language_model.layers.0.ple.ple_embedding.layer_multipliers"),
+    ] {
+        let error = one_way_without(case, "", tensor).unwrap_err().to_string();
+        // The name of the tensor or of the one that it belongs to, without prefixes that are left out.
+        let module = tensor.rsplit_once("layers.").unwrap().1.split_once('.').unwrap().1;
+        let module = module.trim_end_matches("_scale").replace("self_attn.time_mixer", "attention");
+        assert!(error.contains(&module), "{tensor}: {error}");
+    }
+}
+
 /// Of architectures whose configuration is restored by tables and defaults, every tensor is what it was, or the file is refused.
 #[test]
 fn other_architectures_are_restored_or_refused() {

@@ -68,9 +68,11 @@ pub(super) fn check_types(architecture: &'static Architecture, file: &Gguf<'_>) 
             ValueSource::BoolFn(_) | ValueSource::Flag(_) | ValueSource::FlagOr(..) => {
                 (matches!(value, MetadataValue::Bool(_)), "true or false")
             }
-            ValueSource::BoolsFn(_) | ValueSource::IntsFn(_) | ValueSource::RealsFn(_) | ValueSource::TextsFn(_) => {
-                (matches!(value, MetadataValue::Array(_)), "a list")
-            }
+            ValueSource::BoolsFn(_)
+            | ValueSource::IntsFn(_)
+            | ValueSource::LongsFn(_)
+            | ValueSource::RealsFn(_)
+            | ValueSource::TextsFn(_) => (matches!(value, MetadataValue::Array(_)), "a list"),
             ValueSource::FileType | ValueSource::Removed => (true, ""),
         };
         // A key with one value for all layers may become a list.

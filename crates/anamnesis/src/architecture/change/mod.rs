@@ -22,7 +22,7 @@ pub(crate) use factor::Factor;
 pub(crate) use halves::Halves;
 pub(crate) use heads::{RotatedRows, TiledHeads};
 pub(crate) use parts::Parts;
-pub(crate) use reshaped::{Reshaped, stacked, unstacked};
+pub(crate) use reshaped::{Reshaped, joined, stacked, unstacked};
 
 /// One change of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -90,6 +90,10 @@ pub(crate) enum Change {
     NormScale,
     /// The shift of a batch norm, from a stack of its weight, bias, mean and variance.
     NormShift,
+    /// The product of a stack of two vectors.
+    Product,
+    /// The rows of several tensors, one after another; the size counts the tensors.
+    Joined(&'static [Size]),
     /// The same values with other dimensions: before and after.
     Shaped(&'static [Size], &'static [Size]),
     /// Rows past the end of the vocabulary are dropped.
@@ -274,6 +278,8 @@ impl Change {
             }
             Self::NormScale => tensor.folded(2, Fold::NormScale),
             Self::NormShift => tensor.folded(4, Fold::NormShift),
+            Self::Product => tensor.folded(2, Fold::Product),
+            Self::Joined(_) => Ok(tensor),
             Self::CutToVocabulary => match (&tensor.shape[..], config.vocabulary) {
                 (&[rows, cols], Some(tokens)) if rows as u64 > tokens => {
                     let part = Step::Part { row, per: rows as u64, start: 0, count: tokens };
@@ -386,6 +392,8 @@ impl Change {
             | Self::Softplus
             | Self::NormScale
             | Self::NormShift => Err(AnamnesisError::parse("tensors of projectors are not restored")),
+            Self::Product => Err(AnamnesisError::parse("the factors of its values are not in the file")),
+            Self::Joined(_) => Err(AnamnesisError::parse("the sizes of its parts are not in the file")),
             Self::MinusMean(_) => Err(AnamnesisError::parse("the mean of its values is not in the file")),
             Self::OverColumnNorms(_) => Err(AnamnesisError::parse("the lengths of its columns are not in the file")),
             Self::Ternary(_) => Err(AnamnesisError::parse("its values before they became ternary are not in the file")),

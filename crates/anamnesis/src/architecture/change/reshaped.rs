@@ -87,6 +87,13 @@ pub(crate) fn stacked(experts: Vec<Tree>, shape: &[usize]) -> Reshaped {
     Reshaped { shape: [&[experts.len()], shape].concat(), tree: Tree::Stacked(experts) }
 }
 
+/// The rows of several tensors of these shapes, one after another.
+pub(crate) fn joined(parts: Vec<Tree>, shapes: &[&[usize]]) -> Reshaped {
+    let rows = shapes.iter().filter_map(|shape| shape.first()).fold(0usize, |rows, more| rows.saturating_add(*more));
+    let row = shapes.first().and_then(|shape| shape.get(1..)).unwrap_or(&[]);
+    Reshaped { shape: [&[rows], row].concat(), tree: Tree::Stacked(parts) }
+}
+
 /// One expert of a stack.
 pub(crate) fn unstacked(stack: Reshaped, expert: u64) -> Reshaped {
     let [experts, shape @ ..] = &stack.shape[..] else { return stack };

@@ -15,6 +15,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     rules: &[OUTER, ATTENTION_RULES, COMPRESSOR, INDEXER, HYPER_CONNECTIONS, ROUTER, EXPERT_RULES],
     first_keys: &[text_fn("tokenizer.chat_template", |_| Ok(Some("")))],
     keys: &[COMMON, KEYS, INDEXER_KEYS, FURTHER_KEYS],
+    blocks_by_layer: true,
     types: TypeRules::AS_STORED.and_tables(&[("ffn_gate_tid2eid.weight", IntegerTable::I32)]),
     restore: None,
     not_held: Some("the FP8 matrices, which are Q8_0, and the layers for multi-token prediction"),

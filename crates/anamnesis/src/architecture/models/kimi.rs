@@ -9,7 +9,18 @@ use crate::architecture::prelude::*;
 pub(super) static KIMI_LINEAR: Architecture = Architecture {
     name: "kimi-linear",
     classes: &[class("KimiLinearForCausalLM", "kimi_linear"), class("KimiLinearModel", "kimi_linear")],
-    rules: &[EMBED_NORM_HEAD, NORMS, ATTENTION_OF_BOTH, DELTA, KIMI_DECAY, LATENT, GATED_FFN, MIXTURE, KIMI_EXPERTS],
+    rules: &[
+        EMBED_NORM_HEAD,
+        NORMS,
+        ATTENTION_OF_BOTH,
+        DELTA,
+        LOW_RANK_GATE,
+        KIMI_DECAY,
+        LATENT,
+        GATED_FFN,
+        MIXTURE,
+        KIMI_EXPERTS,
+    ],
     keys: &[COMMON, HYBRID_KEYS, DELTA_KEYS, KIMI_KEYS],
     restore: Some(restored),
     ..PLAIN
@@ -23,6 +34,7 @@ pub(super) static GLM5_NEXT: Architecture = Architecture {
         NORMS,
         ATTENTION_OF_BOTH,
         DELTA,
+        LOW_RANK_GATE,
         GLM_DECAY,
         LATENT,
         INDEXER,
@@ -45,14 +57,14 @@ pub(super) static GLM5_NEXT: Architecture = Architecture {
 const OF: &str = "linear_attn_config.full_attn_layers, layer_types";
 
 /// Whether a layer has delta attention.
-fn is_linear(config: &Config, layer: u64) -> Result<bool> {
+pub(super) fn is_linear(config: &Config, layer: u64) -> Result<bool> {
     if let Some(full) = config.counts("linear_attn_config.full_attn_layers")? {
         return Ok(!full.contains(&layer.saturating_add(1)));
     }
     Ok(config.text_of_layer("layer_types", layer)? == Some("linear_attention"))
 }
 
-const LINEAR: Need = Need::When(OF, |config, layer| Ok(needed_if(is_linear(config, layer)?)));
+pub(super) const LINEAR: Need = Need::When(OF, |config, layer| Ok(needed_if(is_linear(config, layer)?)));
 const FULL: Need = Need::When(OF, |config, layer| Ok(needed_if(!is_linear(config, layer)?)));
 const FULL_BIAS: Need = Need::When("attention_bias, layer_types", |config, layer| match is_linear(config, layer)? {
     true => Ok(Presence::Surplus),
@@ -75,7 +87,7 @@ const DELTA_HEADS: Size = size(
     "linear_attn_config.num_heads",
     "attention.head_count",
 );
-const DELTA_DIM: Size = size(
+pub(super) const DELTA_DIM: Size = size(
     |config| Ok((DELTA_SIZE.of)(config)?.saturating_mul((DELTA_HEADS.of)(config)?)),
     "linear_attn_config.num_heads, linear_attn_config.head_dim",
     "attention.head_count, kda.head_dim",
@@ -96,7 +108,7 @@ const VALUES: Size = layer_size(
     "attention.head_count, kda.head_dim, attention.value_length_mla",
 );
 
-const ATTENTION_OF_BOTH: &[Rule] = &[
+pub(super) const ATTENTION_OF_BOTH: &[Rule] = &[
     layer("self_attn.q_proj.*", "attn_q.*", &[QUERIES, HIDDEN]).when(FULL_RANK),
     layer("self_attn.o_proj.*", "attn_output.*", &[HIDDEN, VALUES]).biased(FULL_BIAS),
 ];
@@ -105,19 +117,23 @@ const ATTENTION_OF_BOTH: &[Rule] = &[
 const CONVOLUTION: &[Change] = &[Change::Shaped(&[DELTA_DIM, ONE, CONV_WIDTH], &[ONE, DELTA_DIM, ONE, CONV_WIDTH])];
 const CONVOLVED: &[Size] = &[ONE, DELTA_DIM, ONE, CONV_WIDTH];
 
-const DELTA: &[Rule] = &[
+pub(super) const DELTA: &[Rule] = &[
     layer("self_attn.k_proj.*", "attn_k.*", &[DELTA_DIM, HIDDEN]).when(LINEAR),
     layer("self_attn.v_proj.*", "attn_v.*", &[DELTA_DIM, HIDDEN]).when(LINEAR),
     layer("self_attn.b_proj.*", "ssm_beta.*", &[DELTA_HEADS, HIDDEN]).when(LINEAR),
     layer("self_attn.dt_bias", "ssm_dt.bias", &[DELTA_DIM]).when(LINEAR),
     layer("self_attn.f_a_proj.*", "ssm_f_a.*", &[DELTA_SIZE, HIDDEN]).when(LINEAR),
     layer("self_attn.f_b_proj.*", "ssm_f_b.*", &[DELTA_DIM, DELTA_SIZE]).when(LINEAR),
-    layer("self_attn.g_a_proj.*", "ssm_g_a.*", &[DELTA_SIZE, HIDDEN]).when(LINEAR),
-    layer("self_attn.g_b_proj.*", "ssm_g_b.*", &[DELTA_DIM, DELTA_SIZE]).when(LINEAR),
     layer("self_attn.q_conv1d.weight", "ssm_conv1d_q.weight", CONVOLVED).with(CONVOLUTION).when(LINEAR),
     layer("self_attn.k_conv1d.weight", "ssm_conv1d_k.weight", CONVOLVED).with(CONVOLUTION).when(LINEAR),
     layer("self_attn.v_conv1d.weight", "ssm_conv1d_v.weight", CONVOLVED).with(CONVOLUTION).when(LINEAR),
     layer("self_attn.o_norm.*", "ssm_norm.*", &[DELTA_SIZE]).when(LINEAR),
+];
+
+/// The gate of delta attention, of low rank.
+const LOW_RANK_GATE: &[Rule] = &[
+    layer("self_attn.g_a_proj.*", "ssm_g_a.*", &[DELTA_SIZE, HIDDEN]).when(LINEAR),
+    layer("self_attn.g_b_proj.*", "ssm_g_b.*", &[DELTA_DIM, DELTA_SIZE]).when(LINEAR),
 ];
 
 const KIMI_DECAY: &[Rule] = &[layer("self_attn.A_log", "ssm_a", &[ONE, ONE, DELTA_HEADS, ONE])
@@ -128,7 +144,7 @@ const GLM_DECAY: &[Rule] = &[layer("self_attn.A_log", "ssm_a", &[DELTA_HEADS])
     .with(&[Change::Shaped(&[DELTA_HEADS], &[DELTA_HEADS]), Change::NegativeExponential])
     .when(LINEAR)];
 
-const LATENT: &[Rule] = &[
+pub(super) const LATENT: &[Rule] = &[
     layer("self_attn.q_a_proj.*", "attn_q_a.*", &[Q_RANK, HIDDEN]).when(LOW_RANK),
     layer("self_attn.q_a_layernorm.*", "attn_q_a_norm.*", &[Q_RANK]).when(LOW_RANK),
     layer("self_attn.q_b_proj.*", "attn_q_b.*", &[LATENT_Q_DIM, Q_RANK]).when(LOW_RANK),
@@ -142,7 +158,7 @@ const LATENT: &[Rule] = &[
         .when(FULL),
 ];
 
-const KIMI_EXPERTS: &[Rule] = &[
+pub(super) const KIMI_EXPERTS: &[Rule] = &[
     layer("block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias", &[EXPERT_COUNT]).when(OPTIONAL_SPARSE),
     layer("block_sparse_moe.shared_experts.gate_proj.*", "ffn_gate_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),
     layer("block_sparse_moe.shared_experts.up_proj.*", "ffn_up_shexp.*", &[SHARED_FFN, HIDDEN]).when(SHARED),
@@ -193,20 +209,20 @@ const HYPER_CONNECTIONS: &[Rule] = &[
 ];
 
 /// One head of keys in layers with latent attention, none in others.
-const HYBRID_KEYS: &[Key] = &[
+pub(super) const HYBRID_KEYS: &[Key] = &[
     ints_fn("attention.head_count_kv", |config| {
         config.per_layer(|layer| Ok(i32::from(!is_linear(config, layer)?))).map(Some)
     }),
     count("vocab_size", &["vocab_size"]),
 ];
 
-const DELTA_KEYS: &[Key] = &[
+pub(super) const DELTA_KEYS: &[Key] = &[
     count_fn("ssm.conv_kernel", |config| (CONV_WIDTH.of)(config).map(Some)),
     count_fn("kda.head_dim", |config| (DELTA_SIZE.of)(config).map(Some)),
 ];
 
 /// The size of keys and values that the cache has.
-fn cached(config: &Config) -> Result<Option<u64>> {
+pub(super) fn cached(config: &Config) -> Result<Option<u64>> {
     (KV_A_DIM.of)(config).map(Some)
 }
 
@@ -223,7 +239,7 @@ const KIMI_KEYS: &[Key] = &[
     needed_real("expert_weights_scale", "routed_scaling_factor"),
 ];
 
-fn key_length(config: &Config) -> Result<Option<u64>> {
+pub(super) fn key_length(config: &Config) -> Result<Option<u64>> {
     Ok(Some((NOPE_DIM.of)(config)?.saturating_add(config.needed("qk_rope_head_dim")?)))
 }
 

@@ -53,6 +53,7 @@ architectures! {
     talkie,
     bitnet,
     kimi[KIMI_LINEAR, GLM5_NEXT],
+    kimi_k3,
     ling3[TEXT, WITH_VISION],
     phi3,
     deepseek[DEEPSEEK1, AROUND, OCR, DEEPSEEK32, GLM_DSA, GLM_LITE],
@@ -75,6 +76,7 @@ architectures! {
         QWEN2_AROUND, KORMO, QWEN2_HEADLESS, QWEN3_AROUND, QWEN3_HEADLESS, QWEN2VL, QWEN3VL, QWEN3ASR, QWEN3VLMOE, QWEN3OMNI, DREAM, RND1
     ],
     qwen3next[QWEN3NEXT, QWEN35, MINICPMV, QWEN35MOE],
+    qwen4exp,
     llama_multimodal[PIXTRAL, MULTIMODAL, HEADLESS, SARASHINA, BIDIRECTIONAL],
     llama4,
     mistral3[MISTRAL3, MISTRAL4],
@@ -102,6 +104,7 @@ architectures! {
         BERT, BERT_WITH_HEAD, DISTILBERT, ROBERTA, XLM_ROBERTA, JINA_V2, NOMIC, NEOBERT, MODERN_BERT, EUROBERT, EMBEDDING_GEMMA
     ],
     rwkv[RWKV6, RWKV6_QWEN2, RWKV7],
+    arwkv7,
     gemma4[DECODER_MODEL, UNIFIED, ASSISTANT],
     step35,
     t5[BOTH, ENCODER_ONLY],

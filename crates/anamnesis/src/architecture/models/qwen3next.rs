@@ -7,7 +7,17 @@ pub(super) static QWEN3NEXT: Architecture = Architecture {
     name: "qwen3next",
     classes: &[class("Qwen3NextForCausalLM", "qwen3_next")],
     renames: MTP,
-    rules: &[EMBED_NORM_HEAD_PLUS, LAYER, LINEAR, LINEAR_NEXT, GATED_FFN, EXPERTS, SHARED_EXPERT, NEXTN_PLUS],
+    rules: &[
+        EMBED_NORM_HEAD_PLUS,
+        LAYER_NORMS,
+        GATED_ATTENTION,
+        LINEAR,
+        LINEAR_NEXT,
+        GATED_FFN,
+        EXPERTS,
+        SHARED_EXPERT,
+        NEXTN_PLUS,
+    ],
     keys: &[COMMON, EXPERT_SIZES, NEXTN_KEYS, KEYS],
     tokenizer: BPE,
     nextn_layers: NextnLayers::KeyOrStored("mtp_num_hidden_layers", "mtp.layers."),
@@ -19,7 +29,7 @@ pub(super) static QWEN3NEXT: Architecture = Architecture {
 pub(super) static QWEN35: Architecture = Architecture {
     name: "qwen35",
     classes: &[class("Qwen3_5ForCausalLM", "qwen3_5_text"), class("Qwen3_5ForConditionalGeneration", "qwen3_5")],
-    rules: &[EMBED_NORM_HEAD_PLUS, LAYER, LINEAR_TILED, GATED_FFN, NEXTN_PLUS],
+    rules: &[EMBED_NORM_HEAD_PLUS, LAYER_NORMS, GATED_ATTENTION, LINEAR_TILED, GATED_FFN, NEXTN_PLUS],
     keys: &[COMMON, EXPERT_SIZES, NEXTN_KEYS, KEYS, SECTIONS],
     restore: Some(restored),
     ..QWEN3NEXT_LIKE
@@ -31,7 +41,7 @@ pub(super) static MINICPMV: Architecture = Architecture {
     classes: &[class("MiniCPMV4_6ForConditionalGeneration", "minicpmv4_6")],
     dropped: &["mtp", "model.merger."],
     nextn_layers: NextnLayers::None,
-    rules: &[EMBED_NORM_HEAD_PLUS, LAYER, LINEAR_TILED, GATED_FFN],
+    rules: &[EMBED_NORM_HEAD_PLUS, LAYER_NORMS, GATED_ATTENTION, LINEAR_TILED, GATED_FFN],
     keys: &[COMMON, EXPERT_SIZES, KEYS, SECTIONS],
     renames: &[],
     restore: Some(restored),
@@ -44,7 +54,7 @@ pub(super) static QWEN35MOE: Architecture = Architecture {
         class("Qwen3_5MoeForCausalLM", "qwen3_5_moe_text"),
         class("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe"),
     ],
-    rules: &[EMBED_NORM_HEAD_PLUS, LAYER, LINEAR_TILED, EXPERTS, SHARED_EXPERT, NEXTN_PLUS],
+    rules: &[EMBED_NORM_HEAD_PLUS, LAYER_NORMS, GATED_ATTENTION, LINEAR_TILED, EXPERTS, SHARED_EXPERT, NEXTN_PLUS],
     keys: &[COMMON, EXPERT_SIZES, NEXTN_KEYS, KEYS, SECTIONS],
     restore: Some(restored),
     ..QWEN3NEXT_LIKE
@@ -75,7 +85,7 @@ const EMBED_NORM_HEAD_PLUS: &[Rule] = &[
 ];
 
 /// Whether a layer has linear attention; those for multi-token prediction do not.
-fn is_linear(config: &Config, layer: u64) -> Result<bool> {
+pub(super) fn is_linear(config: &Config, layer: u64) -> Result<bool> {
     match config.text_of_layer("layer_types", layer)? {
         Some(kind) => Ok(kind == "linear_attention"),
         None if config.get("layer_types").is_some() || layer >= config.layers()? => Ok(false),
@@ -87,7 +97,7 @@ fn is_linear(config: &Config, layer: u64) -> Result<bool> {
 }
 
 const OF: &str = "layer_types, full_attention_interval";
-const FULL: Need = Need::When(OF, |config, layer| Ok(needed_if(!is_linear(config, layer)?)));
+pub(super) const FULL: Need = Need::When(OF, |config, layer| Ok(needed_if(!is_linear(config, layer)?)));
 const FULL_BIAS: Need = Need::When("layer_types, attention_bias", |config, layer| match is_linear(config, layer)? {
     true => Ok(Presence::Surplus),
     false => flagged(config, "attention_bias"),
@@ -97,9 +107,13 @@ const LINEAR_NEED: Need = Need::When(OF, |config, layer| Ok(needed_if(is_linear(
 /// `q_proj` has a gate for every value.
 const GATED_Q: Size = size(|config| Ok((Q_DIM.of)(config)?.saturating_mul(2)), Q_DIM.hf, Q_DIM.gguf);
 
-const LAYER: &[Rule] = &[
+const LAYER_NORMS: &[Rule] = &[
     layer("input_layernorm.*", "attn_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
     layer("post_attention_layernorm.*", "post_attention_norm.*", &[HIDDEN]).with(&[Change::PlusOne]),
+];
+
+/// Gated attention, in the layers without linear attention.
+pub(super) const GATED_ATTENTION: &[Rule] = &[
     layer("self_attn.q_proj.*", "attn_q.*", &[GATED_Q, HIDDEN]).when(FULL).biased(FULL_BIAS),
     layer("self_attn.k_proj.*", "attn_k.*", &[KV_DIM, HIDDEN]).when(FULL).biased(FULL_BIAS),
     layer("self_attn.v_proj.*", "attn_v.*", &[KV_DIM, HIDDEN]).when(FULL).biased(FULL_BIAS),
@@ -184,7 +198,7 @@ const HEADS_ONLY: Change = Change::Tiled(&tiled(NONE, ONE, false));
 const COLUMNS: Change = Change::Tiled(&tiled(NONE, VALUE_SIZE, true));
 
 /// Linear attention of Qwen 3.5.
-const LINEAR_TILED: &[Rule] = &[
+pub(super) const LINEAR_TILED: &[Rule] = &[
     layer("linear_attn.A_log", "ssm_a", &[VALUE_HEADS])
         .with(&[HEADS_ONLY, Change::NegativeExponential])
         .when(LINEAR_NEED),
@@ -209,7 +223,7 @@ const NEXTN_PLUS: &[Rule] = &[
     layer("shared_head.norm.*", "nextn.shared_head_norm.*", &[HIDDEN]).with(&[Change::PlusOne]).when(NEXTN_OPTIONAL),
 ];
 
-const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     count("ssm.conv_kernel", &["linear_conv_kernel_dim"]),
     count("ssm.state_size", &["linear_key_head_dim"]),
     count("ssm.group_count", &["linear_num_key_heads"]),
@@ -227,7 +241,7 @@ const KEYS: &[Key] = &[
 ];
 
 /// The sections of multimodal RoPE, if the configuration has none.
-const SECTIONS: &[Key] =
+pub(super) const SECTIONS: &[Key] =
     &[ints_fn("rope.dimension_sections", |config| Ok(Some(sections(config)?.unwrap_or(vec![11, 11, 10, 0]))))];
 
 fn restored(file: &Gguf<'_>, config: &mut serde_json::Map<String, serde_json::Value>) -> Result<usize> {

@@ -55,8 +55,8 @@ pub(super) static RWKV7: Architecture = Architecture {
 const WORDS: TokenizerRules = TokenizerRules { kind: VocabularyKind::Rwkv, ..BPE };
 
 /// The context of a model without attention.
-const CONTEXT: Key = count_fn("context_length", |_| Ok(Some(1 << 20)));
-const NO_HEADS: Key = count_fn("attention.head_count", |_| Ok(Some(0)));
+pub(super) const CONTEXT: Key = count_fn("context_length", |_| Ok(Some(1 << 20)));
+pub(super) const NO_HEADS: Key = count_fn("attention.head_count", |_| Ok(Some(0)));
 
 /// The width of attention.
 const ATTENTION_DIM: Size = size(
@@ -67,7 +67,7 @@ const ATTENTION_DIM: Size = size(
     "attention_hidden_size, hidden_size",
     "embedding_length",
 );
-const HEAD_SIZE: Size = size(
+pub(super) const HEAD_SIZE: Size = size(
     |config| match config.count(&["head_size", "head_dim"])? {
         Some(size) => Ok(size),
         None => Err(AnamnesisError::parse("config.json has no \"head_size\" or \"head_dim\"")),
@@ -75,7 +75,7 @@ const HEAD_SIZE: Size = size(
     "head_size, head_dim",
     "wkv.head_size",
 );
-const HEAD_COUNT: Size = size(
+pub(super) const HEAD_COUNT: Size = size(
     |config| {
         let width = (ATTENTION_DIM.of)(config)?;
         width
@@ -116,8 +116,8 @@ const DECAY_RANK: Size = size(
     "time_decay_extra_dim",
 );
 
-const TRANSPOSED: &[Change] = &[Change::Transposed];
-const SQUEEZED: &[Change] = &[Change::Shaped(&[ONE, ONE, HIDDEN], &[HIDDEN])];
+pub(super) const TRANSPOSED: &[Change] = &[Change::Transposed];
+pub(super) const SQUEEZED: &[Change] = &[Change::Shaped(&[ONE, ONE, HIDDEN], &[HIDDEN])];
 /// Halved once for every so many layers.
 const RESCALED: &[Change] = &[Change::Times(Factor::Derived(|config, layer| {
     let every = config.count(&["rescale_every"])?.unwrap_or(0);
@@ -243,7 +243,7 @@ const VALUE_OR_RATE: Size = layer_size(
     "v_low_rank_dim, a_low_rank_dim",
     "attention.value_residual_mix_lora_rank, attention.iclr_lora_rank",
 );
-const LERPS: Size = size(
+pub(super) const LERPS: Size = size(
     |config| Ok(if config.flag("wkv_has_gate")?.unwrap_or(true) { 6 } else { 5 }),
     "wkv_has_gate",
     "attention.gate_lora_rank",
@@ -258,7 +258,7 @@ const FOUR_HIDDEN: Size = size(
 );
 
 /// The first layer takes the low-rank parts of the rates in place of the values'.
-const FIRST: Need = Need::When("", |_, layer| Ok(needed_if(layer == 0)));
+pub(super) const FIRST: Need = Need::When("", |_, layer| Ok(needed_if(layer == 0)));
 
 const RWKV7_TENSORS: &[Rule] = &[
     model("model.embeddings.*", "token_embd.*", &[VOCAB, HIDDEN]),

@@ -50,6 +50,7 @@ impl Folded {
                 let scale = self.scale(rows(0), rows(3));
                 self.rounded(rows(1) - self.rounded(rows(2) * scale))
             }
+            Fold::Product => (0..self.count as usize).map(rows).product(),
             Fold::Sum => self.rounded((0..self.count as usize).map(rows).fold(0.0, |sum, value| sum + value)),
         }
     }

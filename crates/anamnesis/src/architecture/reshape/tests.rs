@@ -234,7 +234,7 @@ fn embeddings_are_padded_with_rows_of_zeros() {
 fn measured_values_are_applied_and_needed() {
     let mut config = Config::new(&serde_json::Map::new(), &[]).unwrap();
     let read = [((None, "mean"), vec![0.5]), ((None, "norms"), vec![1.0, 2.0, 4.0, 8.0]), ((None, "least"), vec![0.0])];
-    config.measured = Measured::new(read.into());
+    config.measured = Measured::new(read.into(), [].into());
     let applied = |change| {
         let list: &'static [Change] = vec![change].leak();
         let changed = change::to_gguf(list, Reshaped::input(0, &[6, 4]), &config, None)?;

@@ -62,6 +62,14 @@ pub(super) fn write(
             None => metadata.text("tokenizer.chat_template", template),
         }
     }
+    let is_template = |(key, _): &(String, MetadataValue)| key.starts_with("tokenizer.chat_template");
+    if let Some(template) = overrides.unwritten_template
+        && !metadata.entries().iter().any(is_template)
+    {
+        metadata.note(format!(
+            "the model has no chat template, and none is written; llama.cpp has one for it ({template})"
+        ));
+    }
     let prefix = sources.settings.get("add_prefix_space").and_then(Value::as_bool);
     if let Some(prefix) = prefix.filter(|_| overrides.space_prefix) {
         metadata.set_behind(TYPES, "tokenizer.ggml.add_space_prefix", MetadataValue::Bool(prefix));

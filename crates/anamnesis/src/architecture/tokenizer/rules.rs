@@ -63,6 +63,8 @@ pub(crate) struct TokenOverrides {
     pub chat_template: Option<&'static str>,
     /// The chat template of models without one in a file of its own, whatever their settings have.
     pub default_template: Option<&'static str>,
+    /// The file of llama.cpp with the template that its converter writes for models without one, and which is not written here.
+    pub unwritten_template: Option<&'static str>,
     /// Whether `add_prefix_space` of `tokenizer_config.json` is written, after the types of tokens.
     pub space_prefix: bool,
     /// Whether the first of several `eos_token_id`s of `generation_config.json` ends a turn.
@@ -79,6 +81,7 @@ pub(crate) const NO_OVERRIDES: TokenOverrides = TokenOverrides {
     flags: &[],
     chat_template: None,
     default_template: None,
+    unwritten_template: None,
     space_prefix: false,
     end_of_turn: false,
     other_end: false,

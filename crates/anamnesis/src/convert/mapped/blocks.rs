@@ -15,6 +15,9 @@ use crate::convert::outputs::{Planner, find};
 use crate::error::{AnamnesisError, Result};
 use crate::scheme::{BlockParts, FourBitFloats, GgmlBlocks};
 
+/// The prefix of tensors in layers.
+const BLOCKS: &str = "blk.";
+
 /// Bytes of the codes in one MXFP4 block.
 const CODE_BYTES: usize = 16;
 
@@ -30,6 +33,13 @@ pub(super) struct KeptBlocks<'m> {
     pub mapped: &'m Mapped,
     pub block: BlockType,
     built: Built,
+}
+
+impl KeptBlocks<'_> {
+    /// The layer it is in.
+    pub(super) fn layer(&self) -> Option<u64> {
+        self.mapped.name.strip_prefix(BLOCKS)?.split_once('.')?.0.parse().ok()
+    }
 }
 
 impl MappedBlocks<'_> {

@@ -9,8 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::Model;
 use crate::architecture::measured::{Measure, Measured};
-use crate::architecture::reshape::Leaf;
+use crate::architecture::reshape::{Leaf, TableDecoder};
 use crate::architecture::sidecars::{Directory, SidecarFiles};
+use crate::architecture::types::IntegerTable;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::convert::inputs::{ClaimedCatalog, InputTensor, SelectedTensors};
@@ -26,16 +27,35 @@ const STEP: u64 = 1 << 20;
 impl Model<'_> {
     /// The measured tensors of a checkpoint.
     pub(super) fn measured(&self, selected: &SelectedTensors, layers: u64) -> Result<Measured> {
-        let mut read = BTreeMap::new();
+        let (mut read, mut integers) = (BTreeMap::new(), BTreeMap::new());
         if self.architecture.read_tensors().is_empty() {
-            return Ok(Measured::new(read));
+            return Ok(Measured::new(read, integers));
         }
         for tensor in &selected.tensors {
             let Some((key, measure)) = self.architecture.reads(&tensor.new_name, layers) else { continue };
+            if measure == Measure::Integers {
+                integers.insert(key, self.integers(tensor).map_err(|error| error.in_tensor(&tensor.name))?);
+                continue;
+            }
             let values = self.measure(tensor, measure).map_err(|error| error.in_tensor(&tensor.name))?;
             read.insert(key, values);
         }
-        Ok(Measured::new(read))
+        Ok(Measured::new(read, integers))
+    }
+
+    /// All values of a small tensor of integers.
+    fn integers(&self, tensor: &InputTensor) -> Result<Vec<i64>> {
+        let unfit = || AnamnesisError::parse("it is not stored as integers");
+        let decoder = tensor.stored.and_then(|stored| TableDecoder::of(IntegerTable::TokenIds, stored));
+        let (decoder, &id) = decoder.zip(tensor.parts.first()).ok_or_else(unfit)?;
+        let stored = self.checkpoint.catalog.get(id);
+        if stored.elements() > MOST_VALUES {
+            let why = format!("it has {} values, at most {MOST_VALUES} are possible", stored.elements());
+            return Err(AnamnesisError::parse(why));
+        }
+        let mut bytes = vec![0; stored.extent.bytes as usize];
+        self.checkpoint.sources[stored.extent.file as usize].read_at(stored.extent.offset, &mut bytes)?;
+        Ok(decoder.stored(&bytes))
     }
 
     fn measure(&self, tensor: &InputTensor, measure: Measure) -> Result<Vec<f32>> {
@@ -58,7 +78,7 @@ impl Model<'_> {
             _ => decode(0..elements),
         };
         match measure {
-            Measure::Values => whole(MOST_VALUES),
+            Measure::Values | Measure::Integers => whole(MOST_VALUES),
             Measure::Mean => Ok(vec![mean(&whole(MOST_VALUES)?, tensor.stored)]),
             Measure::MeanMagnitude => {
                 let mut sum = TorchSum::default();

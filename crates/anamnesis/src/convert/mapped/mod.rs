@@ -36,7 +36,7 @@ use crate::catalog::{BlockType, Metadata, Selection, TargetDtype};
 use crate::checkpoint::Checkpoint;
 use crate::container::Format;
 use crate::error::{AnamnesisError, Result};
-use blocks::MappedBlocks;
+use blocks::{KeptBlocks, MappedBlocks};
 pub(crate) use compared::GgufValues;
 pub use hugging_face::HuggingFaceModel;
 use keys::weights_of;
@@ -242,7 +242,10 @@ impl Model<'_> {
         keys::check_vocabulary(&mapping, &config)?;
         let weights = self.weights(options)?;
         let of_blocks = MappedBlocks { checkpoint, tensors: &selected.tensors };
-        let blocks = if quantise.is_none() { of_blocks.kept(&mapping) } else { Vec::new() };
+        let mut blocks = if quantise.is_none() { of_blocks.kept(&mapping) } else { Vec::new() };
+        if self.architecture.has_blocks_by_layer() {
+            blocks.sort_by_key(KeptBlocks::layer);
+        }
         let is_kept: BTreeSet<String> = blocks.iter().map(|kept| kept.mapped.name.clone()).collect();
         let file_type = match self.architecture.types().are_as_stored() {
             true => keys::MOSTLY_MXFP4,
