@@ -219,6 +219,28 @@ def drafts():
     encoder = ("encoder.fc", "encoder.output_norm_enc")
     target = ["--target-model-dir", "../one_way/muse_glimmer"]
     write("muse_assistant", "muse_draft", target, make=draft("MuseGlimmerAssistantModel", members, {}, "model.", encoder))
+    write("gemma4_dspark", "gemma4_draft", ["--target-model-dir", "../one_way/gemma4"], make=gemma4_draft)
+
+
+def gemma4_draft(directory):
+    """DSpark for Gemma 4: full attention whose keys are the values, four norms, proportional positions."""
+    config = {**SMALL, "architectures": ["Gemma4DSparkModel"], "model_type": "gemma4_dspark", "vocab_size": 320, "head_dim": 8, "global_head_dim": 16}
+    config |= {"num_global_key_value_heads": 1, "attention_k_eq_v": True, "layer_types": ["full_attention"] * 2, "rms_norm_eps": 1e-6}
+    config |= {"hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": False, "mask_token_id": 4, "target_layer_ids": [0, 2], "block_size": 7}
+    rope = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0}
+    config |= {"rope_parameters": {"full_attention": rope}, "sliding_window": 32}
+    (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    shapes = {"fc.weight": (16, 32), "hidden_norm.weight": (16,), "norm.weight": (16,), "lm_head.weight": (320, 16), "embed_tokens.weight": (320, 16)}
+    shapes |= {f"markov_head.markov_w{number}.weight": (320, 4) for number in (1, 2)}
+    shapes |= {"confidence_proj.weight": (1, 20), "confidence_proj.bias": (1,)}
+    for number in range(2):
+        layer = {f"{name}_layernorm.weight": (16,) for name in ("input", "post_attention", "pre_feedforward", "post_feedforward")}
+        layer |= {"self_attn.q_proj.weight": (64, 16), "self_attn.k_proj.weight": (16, 16), "self_attn.o_proj.weight": (16, 64)}
+        layer |= {"self_attn.q_norm.weight": (16,), "self_attn.k_norm.weight": (16,), "layer_scalar": (1,)}
+        layer |= {"mlp.gate_proj.weight": (24, 16), "mlp.up_proj.weight": (24, 16), "mlp.down_proj.weight": (16, 24)}
+        shapes |= {f"layers.{number}.{name}": shape for name, shape in layer.items()}
+    tensors = {name: (torch.randn(shape) * 0.3).to(torch.bfloat16) for name, shape in shapes.items()}
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 
 
 def deepseek(directory):

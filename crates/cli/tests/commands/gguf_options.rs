@@ -33,9 +33,10 @@ fn convert(folder: &Folder, case: &Value, output: &str, further: &str) {
         false => option.to_owned(),
     };
     let options: Vec<String> = options.map(resolved).collect();
-    // A vocabulary this small has no known pre-tokenizer; Mistral's own format has the same one always.
+    // A vocabulary this small has no known pre-tokenizer; Mistral's own format has the same one always, and Gemma's has none.
     let is_native = source.join("params.json").exists();
-    let pre = if is_native { "" } else { "--gguf-kv tokenizer.ggml.pre=gpt-2" };
+    let is_gemma = options.iter().any(|option| option.ends_with("gemma4"));
+    let pre = if is_native || is_gemma { "" } else { "--gguf-kv tokenizer.ggml.pre=gpt-2" };
     let (source, dtype, options) = (source.display(), case["type"].as_str().unwrap(), options.join(" "));
     let line = format!("convert {source} --to gguf --out-dtype {dtype} {pre} {options} -o {output} {further}");
     folder.amn(&line).ok();

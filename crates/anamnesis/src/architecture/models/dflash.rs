@@ -41,7 +41,7 @@ pub(super) static MUSE: Architecture = Architecture {
     ..DRAFT
 };
 
-const DRAFT: Architecture = Architecture {
+pub(super) const DRAFT: Architecture = Architecture {
     layer_prefix: "layers.",
     renames: &[
         Rename::Prefix("model.", ""),
@@ -56,7 +56,7 @@ const DRAFT: Architecture = Architecture {
 };
 
 /// The vocabulary of the target, with special tokens of the draft's configuration.
-const fn of_target(config_ids: &'static [(&'static str, &'static str)]) -> TokenizerRules {
+pub(super) const fn of_target(config_ids: &'static [(&'static str, &'static str)]) -> TokenizerRules {
     let overrides = TokenOverrides { config_ids, ..NO_OVERRIDES };
     TokenizerRules { kind: VocabularyKind::OfTarget, overrides, ..BPE }
 }
@@ -110,7 +110,7 @@ const SHARED_HEAD: Need = Need::When("draft_vocab_size, vocab_size", |config, _|
     Ok(if has_own_vocabulary(config)? { Presence::Surplus } else { Presence::Allowed })
 });
 
-const OUTER: &[Rule] = &[
+pub(super) const OUTER: &[Rule] = &[
     model("fc.*", "fc.*", &[HIDDEN, FUSED]),
     model("hidden_norm.*", "enc.output_norm.*", &[HIDDEN]),
     model("norm.*", "output_norm.*", &[HIDDEN]),
@@ -142,7 +142,7 @@ const HEADS_OF_FLASH: &[Rule] = &[
 ];
 
 /// The tensor of the confidence head, which vanilla exports do not have.
-const CONFIDENCE: &str = "confidence_head.proj.weight";
+pub(super) const CONFIDENCE: &str = "confidence_head.proj.weight";
 
 const HEADS_OF_SPARK: &[Rule] = &[
     model("lm_head.weight", "output.weight", &[DRAFT_VOCAB, HIDDEN]).when(OWN_VOCABULARY),
@@ -218,7 +218,7 @@ fn window(config: &Config) -> Result<Option<u64>> {
     Ok(of_draft.or(config.count(&["sliding_window"])?.filter(|window| *window > 0)))
 }
 
-const KEYS: &[Key] = &[
+pub(super) const KEYS: &[Key] = &[
     count_fn("rope.dimension_count", |config| match config.rope().real("partial_rotary_factor")? {
         Some(part) => Ok(Some((config.head_size()? as f64 * part) as u64)),
         None => Ok(None),

@@ -61,6 +61,7 @@ architectures! {
     deepseek4,
     eagle3,
     dflash[FLASH, SPARK, MUSE],
+    gemma4_dspark,
     gpt_oss,
     glm4,
     glm4moe,
