@@ -39,10 +39,9 @@ impl TiledHeads {
             false => tensor.rows().saturating_sub(skipped),
         };
         if !values.is_multiple_of(keys) || values.checked_mul(width) != Some(size) {
-            let why = format!(
-                "{size} values are not {values} heads of {width} for {keys} keys ({}, {})",
-                self.value_heads.hf, self.key_heads.hf
-            );
+            let sizes = [self.value_heads, self.key_heads, self.width, self.skipped];
+            let names: Vec<&str> = sizes.iter().map(|size| size.hf).filter(|names| !names.is_empty()).collect();
+            let why = format!("{size} values are not {values} heads of {width} for {keys} keys ({})", names.join(", "));
             return Err(AnamnesisError::parse(why));
         }
         let (outer, inner) = if is_back { (values / keys, keys) } else { (keys, values / keys) };

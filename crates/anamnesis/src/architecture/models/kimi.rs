@@ -66,14 +66,17 @@ pub(super) fn is_linear(config: &Config, layer: u64) -> Result<bool> {
 
 pub(super) const LINEAR: Need = Need::When(OF, |config, layer| Ok(needed_if(is_linear(config, layer)?)));
 const FULL: Need = Need::When(OF, |config, layer| Ok(needed_if(!is_linear(config, layer)?)));
-const FULL_BIAS: Need = Need::When("attention_bias, layer_types", |config, layer| match is_linear(config, layer)? {
-    true => Ok(Presence::Surplus),
-    false => flagged(config, "attention_bias"),
-});
-const LOW_RANK: Need = Need::When("q_lora_rank, layer_types", |config, layer| {
+const FULL_BIAS: Need =
+    Need::When("attention_bias, linear_attn_config.full_attn_layers, layer_types", |config, layer| {
+        match is_linear(config, layer)? {
+            true => Ok(Presence::Surplus),
+            false => flagged(config, "attention_bias"),
+        }
+    });
+const LOW_RANK: Need = Need::When("q_lora_rank, linear_attn_config.full_attn_layers, layer_types", |config, layer| {
     Ok(needed_if(config.get("q_lora_rank").is_some() && !is_linear(config, layer)?))
 });
-const FULL_RANK: Need = Need::When("q_lora_rank, layer_types", |config, layer| {
+const FULL_RANK: Need = Need::When("q_lora_rank, linear_attn_config.full_attn_layers, layer_types", |config, layer| {
     Ok(needed_if(config.get("q_lora_rank").is_none() || is_linear(config, layer)?))
 });
 
