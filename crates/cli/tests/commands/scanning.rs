@@ -174,7 +174,8 @@ fn every_file_of_a_directory_that_may_hold_a_pickle_is_scanned() {
     );
     fs::remove_file(folder.path("model.safetensors")).unwrap();
     let document = folder.amn("scan . --json").json();
-    assert_eq!((&document["verdict"], &document["pickles"][1]["file"]), (&"safe".into(), &"./unet/data".into()));
+    assert_eq!(document["verdict"], "safe");
+    assert_eq!(document["pickles"][1]["file"].as_str().unwrap().replace('\\', "/"), "./unet/data");
     fs::remove_dir_all(folder.path("unet")).unwrap();
     fs::remove_file(folder.path("bare.pt")).unwrap();
     assert_eq!(folder.amn("scan .").ok(), ".: no file can contain a pickle\n");
