@@ -27,6 +27,7 @@ from one_way_shapes import (
     granite_speech,
     granite_switch,
     hunyuan_moe,
+    kimi_k2,
     kimi_k3,
     layers,
     mamba,
@@ -34,13 +35,16 @@ from one_way_shapes import (
     puzzle,
     qwen,
     qwen4exp,
+    with_vocabulary,
 )
 
 FOLDER = FIXTURES / "one_way"
 CONVERT = """
 import base64
+import json
 import pathlib
 import sys
+import types
 from transformers import AutoTokenizer, PreTrainedConfig
 tree, source, output, pre = sys.argv[1:]
 sys.path.insert(0, tree)
@@ -60,6 +64,19 @@ class Ranked:
         return self.mergeable_ranks
 for file in pathlib.Path(source).glob("*.tiktoken"):
     AutoTokenizer.from_pretrained = lambda path, file=file, **options: Ranked(file)
+# Those of Kimi's class: special tokens by their ids, and reserved ones between them.
+class Kimi:
+    def __init__(self, file):
+        lines = [line.split() for line in file.read_bytes().splitlines()]
+        ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
+        self.model = types.SimpleNamespace(_mergeable_ranks=ranks)
+        settings = json.loads((file.parent / "tokenizer_config.json").read_text())
+        named = {int(id): token["content"] for id, token in settings["added_tokens_decoder"].items()}
+        ids = range(len(ranks), len(ranks) + 256)
+        self.special_tokens = {named.get(id, f"<|reserved_token_{id}|>"): id for id in ids}
+        self.eos_id = self.special_tokens[settings["eos_token"]]
+for file in pathlib.Path(source).glob("tiktoken.model"):
+    AutoTokenizer.from_pretrained = lambda path, file=file, **options: Kimi(file)
 sys.argv = ["convert_hf_to_gguf.py", source, "--outfile", output, "--outtype", "bf16"]
 import convert_hf_to_gguf
 from conversion.base import TextModel
@@ -98,7 +115,9 @@ def write(case, config, shapes, pre="gpt-2", tokens=(), tokenizer="PreTrainedTok
         tensors[name] = tensors[shape].clone() if isinstance(shape, str) else made(name, shape)
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
     if tokenizer in ("qwen", "hy"):
-        ranked(directory / f"{tokenizer}.tiktoken")
+        ranked(directory / f"{tokenizer}.tiktoken", {"tokenizer_class": f"{tokenizer.upper()}Tokenizer"})
+    elif tokenizer == "kimi":
+        ranked(directory / "tiktoken.model", KIMI_SETTINGS)
     else:
         vocabulary(directory, tokenizer, tokens)
     if template is not None:
@@ -113,12 +132,18 @@ MERGED = [b"th", b"he", b"in", b"er", b"the", b" the", b"ing", b"\xc3\xa4", b"  
 MERGED.insert(5, b" t")
 
 
-def ranked(path):
-    """Write a vocabulary of bytes with their ranks."""
+# The special tokens of Kimi's class, which has others between them.
+KIMI_SPECIAL = {268: "[BOS]", 270: "[EOS]", 271: "<|im_end|>", 300: "<|im_user|>", 330: "[PAD]"}
+KIMI_SETTINGS = {"tokenizer_class": "TikTokenTokenizer", "bos_token": "[BOS]", "eos_token": "[EOS]", "pad_token": "[PAD]"}
+KIMI_SETTINGS["added_tokens_decoder"] = {str(id): {"content": token, "special": True} for id, token in KIMI_SPECIAL.items()}
+
+
+def ranked(path, settings):
+    """Write a vocabulary of bytes with their ranks, and the settings of its class."""
     tokens = [bytes([byte]) for byte in range(256)] + MERGED
     lines = [f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens)]
     path.write_text("".join(lines))
-    (path.parent / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": f"{path.stem.upper()}Tokenizer"}) + "\n")
+    (path.parent / "tokenizer_config.json").write_text(json.dumps(settings) + "\n")
 
 
 def made(name, shape):
@@ -272,6 +297,8 @@ with torch.no_grad():
     # The converter has a template for models without one.
     write("kimi_k3", *kimi_k3(is_packed=False), template="{% for m in messages %}{{ m['content'] }}{% endfor %}")
     write("kimi_k3_packed", *kimi_k3(is_packed=True), template="{% for m in messages %}{{ m['content'] }}{% endfor %}")
+    write("kimi_k3_ranks", *with_vocabulary(*kimi_k3(is_packed=False), ranks + 256), pre="kimi-k2", tokenizer="kimi", template="{{ messages }}")
+    write("kimi_k2_ranks", *with_vocabulary(*kimi_k2(), ranks + 240), pre="kimi-k2", tokenizer="kimi")
     write("arwkv7", *arwkv7(is_gated=True))
     write("arwkv7_ungated", *arwkv7(is_gated=False))
     write("qwen4exp", *qwen4exp({"ple_layer_ids": [1], "eos_token_id": [256, 257]}, is_nested=True))

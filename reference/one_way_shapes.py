@@ -237,6 +237,26 @@ def kimi_k3(is_packed):
     return config, inner | {"vision_tower.patch_embed.proj.weight": (8, 8), "mm_projector.proj.0.weight": (HIDDEN, 8)}
 
 
+def with_vocabulary(config, shapes, size):
+    """The same model with another number of tokens."""
+    inner = {"text_config": config["text_config"] | {"vocab_size": size}} if "text_config" in config else {"vocab_size": size}
+    ends = ("embed_tokens.weight", "lm_head.weight")
+    return config | inner, {name: (size, HIDDEN) if name.endswith(ends) else shape for name, shape in shapes.items()}
+
+
+def kimi_k2():
+    """Kimi K2: DeepSeek V3 with one layer, which has no experts."""
+    config = {**SMALL, "architectures": ["DeepseekV3ForCausalLM"], "model_type": "kimi_k2", "num_hidden_layers": 1, "num_attention_heads": 2}
+    config |= {"num_key_value_heads": 2, "q_lora_rank": 12, "kv_lora_rank": 12, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2, "v_head_dim": 6}
+    config |= {"first_k_dense_replace": 1, "n_routed_experts": 2, "n_shared_experts": 1, "num_experts_per_tok": 1, "moe_intermediate_size": 8}
+    config |= {"routed_scaling_factor": 2.5, "norm_topk_prob": True, "scoring_func": "sigmoid", "rms_norm_eps": 1e-6, "rope_theta": 50000.0}
+    config |= {"n_group": 1, "topk_group": 1, "bos_token_id": 268, "eos_token_id": 271, "tie_word_embeddings": False}
+    attention = {"q_a_proj": (12, HIDDEN), "q_a_layernorm": (12,), "q_b_proj": (12, 12), "kv_a_proj_with_mqa": (14, HIDDEN)}
+    attention |= {"kv_a_layernorm": (12,), "kv_b_proj": (20, 12), "o_proj": (HIDDEN, 12)}
+    layer = norms() | {f"self_attn.{name}.weight": shape for name, shape in attention.items()} | feed_forward("mlp", HIDDEN, INNER)
+    return config, ends() | layers(1, lambda number: layer)
+
+
 def arwkv7(is_gated):
     """Qwen 2 with the time mix of RWKV 7. Without gates, the mixes of a layer are one tensor."""
     config = {**SMALL, "architectures": ["RwkvHybridForCausalLM"], "model_type": "rwkv_hybrid", "head_size": 8, "rms_norm_eps": 1e-6}

@@ -46,6 +46,7 @@ pub(crate) const QWEN3_MOE: Architecture = Architecture {
 pub(crate) const DEEPSEEK: Architecture = Architecture {
     rules: &[EMBED_NORM_HEAD, NORMS, LATENT_ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERTS],
     keys: &[COMMON, LATENT_KEYS],
+    tokenizer: BPE_OR_RANKS,
     head: Head::UnlessTied,
     ..PLAINLY_RESTORED
 };

@@ -34,8 +34,8 @@ pub(super) use super::size::{
 };
 pub(super) use super::state_space::{self, CONTEXT_LENGTH, CONV, CONV_BIAS, CONV_KERNEL, KERNEL};
 pub(super) use super::tokenizer::rules::{
-    BPE, LLAMA_LIKE, NO_OVERRIDES, PIECES_OR_BPE, PiecesUse, PreTokenizer, RankedVocabulary, TokenOverrides,
-    TokenizerClass, TokenizerRules, VocabularyKind,
+    BPE, BPE_OR_RANKS, BPE_OR_RANKS_WITH_END, LLAMA_LIKE, NO_OVERRIDES, PIECES_OR_BPE, PiecesUse, PreTokenizer,
+    RankedSpecials, RankedVocabulary, TokenOverrides, TokenizerClass, TokenizerRules, VocabularyKind,
 };
 pub(super) use super::types::{IntegerTable, TypeRules};
 pub(super) use crate::error::{AnamnesisError, Result};

@@ -158,6 +158,32 @@ fn a_template_of_llama_cpp_that_is_not_written_is_named() {
 }
 
 #[test]
+fn ranks_of_another_tokenizer_are_refused() {
+    let source = fixture("one_way").join("kimi_k2_ranks");
+    let settings: Value =
+        serde_json::from_slice(&std::fs::read(source.join("tokenizer_config.json")).unwrap()).unwrap();
+    let with = |key: &str, value: Value| {
+        let mut settings = settings.clone();
+        settings[key] = value;
+        settings
+    };
+    for (settings, ranks, part) in [
+        (with("tokenizer_class", json!("OtherTokenizer")), 267, "TikTokenTokenizer is known"),
+        (with("added_tokens_decoder", json!({"270": {"content": "a"}})), 267, "\"a\" appears twice"),
+        (with("added_tokens_decoder", json!([])), 267, "added_tokens_decoder is not an object"),
+        (settings.clone(), 250, "507 rows (vocab_size); 250 tokens have ranks, and 256 more can be special"),
+    ] {
+        let folder = Folder::staged(&std::fs::read(source.join("model.safetensors")).unwrap(), None);
+        folder.write("config.json", std::fs::read(source.join("config.json")).unwrap());
+        folder.write("tokenizer_config.json", settings.to_string());
+        let lines = std::fs::read_to_string(source.join("tiktoken.model")).unwrap();
+        folder.write("tiktoken.model", lines.lines().take(ranks).map(|line| format!("{line}\n")).collect::<String>());
+        let error = open(folder.path("")).plan_convert(ConvertTarget::Gguf, &options("")).err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn missing_parts_of_stacks_are_named() {
     for (case, tensor) in [
         ("kimi_k3", "language_model.model.layers.1.mlp_res_proj.weight"),

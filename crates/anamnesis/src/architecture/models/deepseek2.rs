@@ -29,6 +29,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     ],
     rules: &[EMBED_NORM_HEAD, NORMS, LATENT_ATTENTION, GATED_FFN, EXPERTS, SHARED_EXPERTS],
     keys: &[COMMON, LATENT_KEYS],
+    tokenizer: BPE_OR_RANKS,
     head: Head::UnlessTied,
     drops_nextn_layers: true,
     restore: Some(restore),

@@ -23,10 +23,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 const RANKS: RankedVocabulary = RankedVocabulary {
     file: "hy.tiktoken",
     pre: "hunyuan",
-    special: &["<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>", "<|pad|>"],
+    special: RankedSpecials::Listed(&["<|endoftext|>", "<|startoftext|>", "<|bos|>", "<|eos|>", "<|pad|>"]),
     is_counted: true,
+    has_unmerged: true,
     is_whole: true,
     end: None,
+    ends_by_settings: false,
 };
 
 /// A size that is a number, or a list of the same number for every layer.

@@ -22,6 +22,7 @@ pub(super) static KIMI_LINEAR: Architecture = Architecture {
         KIMI_EXPERTS,
     ],
     keys: &[COMMON, HYBRID_KEYS, DELTA_KEYS, KIMI_KEYS],
+    tokenizer: BPE_OR_RANKS_WITH_END,
     restore: Some(restored),
     ..PLAIN
 };

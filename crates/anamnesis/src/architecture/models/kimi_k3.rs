@@ -32,7 +32,7 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
             unwritten_template: Some("Kimi-K3.jinja"),
             ..NO_OVERRIDES
         },
-        ..BPE
+        ..BPE_OR_RANKS_WITH_END
     },
     dropped: &["mm_projector."],
     blocks_by_layer: true,

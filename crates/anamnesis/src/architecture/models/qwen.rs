@@ -17,10 +17,12 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
 const RANKS: RankedVocabulary = RankedVocabulary {
     file: "qwen.tiktoken",
     pre: "qwen2",
-    special: &["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+    special: RankedSpecials::Listed(&["<|endoftext|>", "<|im_start|>", "<|im_end|>"]),
     is_counted: false,
+    has_unmerged: false,
     is_whole: false,
     end: Some("<|endoftext|>"),
+    ends_by_settings: false,
 };
 
 /// The feed-forward network has half of the size in the configuration.

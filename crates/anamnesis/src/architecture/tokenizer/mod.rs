@@ -71,7 +71,10 @@ pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) ->
         }
     }
     match request.rules.kind {
-        VocabularyKind::ByFiles => by_files(&mut sources, request, &mut metadata)?,
+        VocabularyKind::ByFilesOrRanked(ranks) if ranked::is_used(&sources, &ranks)? => {
+            ranked::write(&sources, request, &ranks, &mut metadata)?;
+        }
+        VocabularyKind::ByFiles | VocabularyKind::ByFilesOrRanked(_) => by_files(&mut sources, request, &mut metadata)?,
         VocabularyKind::WordPiece(pre) => word_piece::write(&sources, request, pre, &mut metadata)?,
         VocabularyKind::Roberta(pre) if sources.document.is_none() => {
             word_piece::write(&sources, request, pre, &mut metadata)?;

@@ -1,13 +1,13 @@
-//! Vocabularies of byte strings with ranks (`*.tiktoken`): a line per token, its bytes in base64 and its rank. Merges follow
-//! from the ranks; special tokens, which the file does not have, come after them.
+//! Vocabularies of byte strings with ranks (`*.tiktoken`, `tiktoken.model`): a line per token, its bytes in base64 and its
+//! rank. Merges follow from the ranks; special tokens, which the file does not have, come after them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 
 use super::added::bounded;
 use super::request::VocabularyRequest;
-use super::rules::RankedVocabulary;
+use super::rules::{RankedSpecials, RankedVocabulary};
 use super::sources::Sources;
 use super::special::SpecialTokens;
 use super::tekken::shown;
@@ -18,8 +18,17 @@ use crate::error::{AnamnesisError, ModelPart, Result, quoted};
 
 /// The number of special tokens without a meaning.
 const EXTRA: usize = 205;
+/// The tokens that Kimi's tokenizer has for special ones. Older versions of it have two more.
+const RESERVED: u64 = 256;
+/// The class of Kimi's tokenizer, which knows how text is split.
+const KIMI_CLASS: &str = "TikTokenTokenizer";
 /// The longest token, in bytes: four times the longest known.
 const MOST_BYTES: usize = 512;
+
+/// Whether the vocabulary is in the file of ranks.
+pub(super) fn is_used(sources: &Sources<'_>, ranked: &RankedVocabulary) -> Result<bool> {
+    Ok(sources.document.is_none() && sources.files.read(ranked.file)?.is_some())
+}
 
 pub(super) fn write(
     sources: &Sources<'_>,
@@ -33,8 +42,14 @@ pub(super) fn write(
     };
     let ranks = read(&text, ranked).map_err(|error| error.within(ranked.file))?;
     let merges = merges(&ranks, ranked).map_err(|error| error.within(ranked.file))?;
-    let extra = (0..EXTRA).map(|number| format!("<|extra_{number}|>"));
-    let special: Vec<String> = ranked.special.iter().map(|&token| token.to_owned()).chain(extra).collect();
+    let special = match ranked.special {
+        RankedSpecials::Listed(listed) => {
+            let extra = (0..EXTRA).map(|number| format!("<|extra_{number}|>"));
+            listed.iter().map(|&token| token.to_owned()).chain(extra).collect()
+        }
+        RankedSpecials::Added => added(sources, ranks.len() as u64, request.vocab_size)?,
+    };
+    check_unique(&ranks, &special)?;
     let known = ranks.len() + special.len();
     let size = bounded(request.vocab_size.unwrap_or(known as u64))?;
     if size < known || ranked.is_whole && size > known {
@@ -49,6 +64,7 @@ pub(super) fn write(
     kinds.resize(size, UNUSED);
     let end = ranked.end.and_then(|end| special.iter().position(|token| token == end));
     let end = end.and_then(|place| u32::try_from(ranks.len() + place).ok());
+    let own_end = if ranked.ends_by_settings { Some(end_of_settings(sources, &special, ranks.len())?) } else { None };
     let tokens = ranks.iter().map(|token| shown(token)).chain(special).chain((known..size).map(padding)).collect();
     metadata.text("tokenizer.ggml.model", "gpt2");
     metadata.text("tokenizer.ggml.pre", request.pre.unwrap_or(ranked.pre));
@@ -64,13 +80,58 @@ pub(super) fn write(
         }
         specials.set("unk", end);
     }
-    specials.write(metadata)
+    specials.write(metadata)?;
+    own_end.into_iter().for_each(|end| metadata.number("tokenizer.ggml.eos_token_id", end));
+    Ok(())
+}
+
+/// The special tokens of Kimi's tokenizer, from the id `first` on.
+fn added(sources: &Sources<'_>, first: u64, vocab_size: Option<u64>) -> Result<Vec<String>> {
+    let class = sources.settings.class();
+    if class != Some(KIMI_CLASS) {
+        let class = quoted(class.unwrap_or_default());
+        let detail = format!("tokenizer_config.json: the tokenizer_class is {class}, {KIMI_CLASS} is known");
+        return Err(AnamnesisError::unsupported_model(ModelPart::Tokenizer, "", detail));
+    }
+    let size = vocab_size.unwrap_or(first + RESERVED);
+    if size < first || size > first + RESERVED {
+        let why = format!(
+            "the embedding has {size} rows (vocab_size); {first} tokens have ranks, and {RESERVED} more can be special"
+        );
+        return Err(AnamnesisError::parse(why));
+    }
+    let tokens = sources.settings.added_tokens()?;
+    let named: BTreeMap<_, _> =
+        tokens.iter().filter_map(|token| Some((u64::from(token.id?), &token.content))).collect();
+    let text = |id: u64| named.get(&id).map_or_else(|| format!("<|reserved_token_{id}|>"), |text| (*text).clone());
+    Ok((first..size).map(text).collect())
+}
+
+/// Refuses two tokens of one text, of which the converter keeps one.
+fn check_unique(ranks: &[Vec<u8>], special: &[String]) -> Result<()> {
+    let mut known: HashSet<String> = ranks.iter().map(|token| shown(token)).collect();
+    match special.iter().find(|token| !known.insert((*token).clone())) {
+        Some(token) => Err(AnamnesisError::parse(format!("the special token {} appears twice", quoted(token)))),
+        None => Ok(()),
+    }
+}
+
+/// The id of `eos_token`, which is among the special tokens.
+fn end_of_settings(sources: &Sources<'_>, special: &[String], first: usize) -> Result<u32> {
+    let named = sources.settings.get("eos_token");
+    let text = named.and_then(|named| named.as_str().or_else(|| named.get("content")?.as_str())).unwrap_or("[EOS]");
+    let place = special.iter().position(|token| token == text);
+    let id = place.and_then(|place| u32::try_from(first + place).ok());
+    id.ok_or_else(|| {
+        let why = format!("tokenizer_config.json: the eos_token {} is not among the special tokens", quoted(text));
+        AnamnesisError::parse(why)
+    })
 }
 
 /// The tokens by rank.
 fn read(text: &[u8], ranked: &RankedVocabulary) -> Result<Vec<Vec<u8>>> {
     let mut tokens: Vec<Vec<u8>> = Vec::new();
-    let mut known = std::collections::HashSet::new();
+    let mut known = HashSet::new();
     let lines = text.split(|byte| *byte == b'\n').enumerate();
     for (number, line) in lines.filter(|(_, line)| !line.trim_ascii().is_empty()) {
         let faulty = |why: &str| AnamnesisError::parse(format!("line {}: {why}", number + 1));
@@ -105,7 +166,7 @@ fn merges(tokens: &[Vec<u8>], ranked: &RankedVocabulary) -> Result<Vec<String>> 
     for (token, rank) in tokens.iter().zip(0..).filter(|(token, _)| token.len() > 1) {
         match merged(token, rank, &ranks)[..] {
             [left, right] => merges.push(format!("{} {}", shown(left), shown(right))),
-            _ if ranked.is_counted => {}
+            _ if ranked.has_unmerged => {}
             _ => {
                 let why = format!("token {rank}, {}, is not the merge of two others", quoted(&shown(token)));
                 return Err(AnamnesisError::parse(why));
@@ -146,6 +207,7 @@ fn merged<'t>(token: &'t [u8], own: u32, ranks: &HashMap<&[u8], u32>) -> Vec<&'t
 
 #[cfg(test)]
 mod tests {
+    use super::super::rules::KIMI_RANKS;
     use super::*;
 
     #[test]
@@ -160,8 +222,7 @@ mod tests {
 
     #[test]
     fn faulty_lines_are_refused_with_their_number() {
-        let ranked =
-            RankedVocabulary { file: "", pre: "", special: &[], is_counted: false, is_whole: false, end: None };
+        let ranked = RankedVocabulary { has_unmerged: false, ..KIMI_RANKS };
         assert_eq!(read(b"YQ== 0\nYg== 1\n\n", &ranked).unwrap(), [b"a", b"b"]);
         let long = format!("{} 0", BASE64_STANDARD.encode([0; MOST_BYTES + 1]));
         for (text, part) in [
@@ -176,7 +237,7 @@ mod tests {
             assert!(error.contains(part), "{text}: {error}");
         }
         // Counted ranks: a token that comes again is skipped.
-        let counted = RankedVocabulary { is_counted: true, ..ranked };
+        let counted = RankedVocabulary { is_counted: true, has_unmerged: true, ..ranked };
         assert_eq!(read(b"YQ== 0\nYQ== 1\nYg== 7", &counted).unwrap(), [b"a", b"b"]);
         assert!(merges(&[b"a".to_vec(), b"bcd".to_vec()], &ranked).is_err());
         assert!(merges(&[b"a".to_vec(), b"bcd".to_vec()], &counted).unwrap().is_empty());

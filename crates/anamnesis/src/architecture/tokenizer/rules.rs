@@ -112,27 +112,53 @@ pub(crate) enum VocabularyKind {
     Gemma4,
     /// Byte strings with ranks.
     Ranked(RankedVocabulary),
+    /// Byte strings with ranks if their file is there and `tokenizer.json` is not; else by the files there are.
+    ByFilesOrRanked(RankedVocabulary),
     /// That of the model that a draft model predicts for, with the rules of its architecture.
     OfTarget,
     /// None.
     None,
 }
 
-/// A vocabulary of byte strings with ranks in a file, and special tokens after them, which the class of the tokenizer lists.
+/// A vocabulary of byte strings with ranks in a file, and special tokens after them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankedVocabulary {
     pub file: &'static str,
     /// The name of its pre-tokenizer.
     pub pre: &'static str,
-    /// The special tokens, before 205 numbered ones.
-    pub special: &'static [&'static str],
+    pub special: RankedSpecials,
     /// Whether ranks are counted, and tokens that come again are skipped.
     pub is_counted: bool,
+    /// Whether tokens may have no merge, as they are not that of two others.
+    pub has_unmerged: bool,
     /// Whether the embedding has no further rows.
     pub is_whole: bool,
     /// The special token that begins and ends texts if the configuration names none, and stands for unknown ones.
     pub end: Option<&'static str>,
+    /// Whether `eos_token` of `tokenizer_config.json` ends texts, whatever the configuration says.
+    pub ends_by_settings: bool,
 }
+
+/// The special tokens after byte strings with ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RankedSpecials {
+    /// Those that the class of the tokenizer lists, before 205 numbered ones.
+    Listed(&'static [&'static str]),
+    /// As many as the embedding has rows: those of `added_tokens_decoder`, and reserved ones between them.
+    Added,
+}
+
+/// The vocabulary of Kimi's models.
+pub(crate) const KIMI_RANKS: RankedVocabulary = RankedVocabulary {
+    file: "tiktoken.model",
+    pre: "kimi-k2",
+    special: RankedSpecials::Added,
+    is_counted: false,
+    has_unmerged: true,
+    is_whole: true,
+    end: None,
+    ends_by_settings: false,
+};
 
 /// When SentencePiece's `tokenizer.model` is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,6 +228,16 @@ pub(crate) const BPE: TokenizerRules = TokenizerRules {
     first_flags: &[],
     suppressed: false,
     overrides: NO_OVERRIDES,
+};
+
+/// `tokenizer.json`, else Kimi's file of ranks.
+pub(crate) const BPE_OR_RANKS: TokenizerRules =
+    TokenizerRules { kind: VocabularyKind::ByFilesOrRanked(KIMI_RANKS), ..BPE };
+
+/// The same; texts end by `eos_token` of the settings of ranks.
+pub(crate) const BPE_OR_RANKS_WITH_END: TokenizerRules = TokenizerRules {
+    kind: VocabularyKind::ByFilesOrRanked(RankedVocabulary { ends_by_settings: true, ..KIMI_RANKS }),
+    ..BPE
 };
 
 /// `tokenizer.model`, else `tokenizer.json`.
