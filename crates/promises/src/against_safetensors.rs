@@ -1,13 +1,17 @@
 //! Safetensors against the `safetensors` crate: where both read a file, they find the same tensors; what one alone reads
 //! belongs to a named class.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::marker::PhantomData;
 
 use anamnesis::{
-    InspectInfo, ParseLimits, SafetensorsHeader, parse_safetensors_header_from_reader_with_limits,
-    parse_safetensors_header_with_limits,
+    AnamnesisError, Fault, InspectInfo, ParseLimits, SafetensorsHeader,
+    parse_safetensors_header_from_reader_with_limits, parse_safetensors_header_with_limits,
 };
 use safetensors::SafeTensors;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 
 /// A header as text; its metadata has no order of its own.
 fn shown(header: &SafetensorsHeader) -> String {
@@ -31,7 +35,8 @@ pub fn header(file: &[u8]) {
     match (ours, SafeTensors::deserialize(file)) {
         (Ok(ours), Ok(theirs)) => agree(&ours, &theirs, file),
         (Ok(ours), Err(error)) => assert!(is_ours_alone(&ours), "safetensors refuses the file: {error}"),
-        (Err(_), _) => {}
+        (Err(error), Ok(_)) => assert!(is_theirs_alone(&error, file), "safetensors reads the file: {error}"),
+        (Err(_), Err(_)) => {}
     }
 }
 
@@ -61,6 +66,54 @@ fn is_ours_alone(header: &SafetensorsHeader) -> bool {
     ];
     let known = |name: &str| THEIRS.contains(&name) || matches!(name, "I64" | "U64");
     header.tensors.iter().any(|tensor| !known(&tensor.dtype.to_string()))
+}
+
+/// Files that `safetensors` reads and that are refused here: those over a limit, with a key that occurs twice, or with a
+/// tensor that is described by a list, or a type that is an object, which `serde` takes for a struct and an enum.
+fn is_theirs_alone(error: &AnamnesisError, file: &[u8]) -> bool {
+    if error.fault() == Fault::Limit {
+        return true;
+    }
+    let length = file.first_chunk().map_or(0, |length| u64::from_le_bytes(*length));
+    let end = usize::try_from(length).ok().and_then(|length| length.checked_add(8));
+    let text = end.and_then(|end| file.get(8..end)).unwrap_or_default();
+    let Ok(Object(entries)) = serde_json::from_slice::<Object<Value>>(text) else { return false };
+    let objects = serde_json::from_slice::<Object<Object<Value>>>(text).map_or(Vec::new(), |Object(objects)| objects);
+    let mut tensors = entries.iter().filter(|(name, _)| name != "__metadata__");
+    repeats_a_name(&entries)
+        || objects.iter().any(|(_, Object(fields))| repeats_a_name(fields))
+        || tensors.any(|(_, tensor)| !tensor["dtype"].is_string())
+}
+
+fn repeats_a_name<V>(entries: &[(String, V)]) -> bool {
+    let mut names = HashSet::new();
+    !entries.iter().all(|(name, _)| names.insert(name))
+}
+
+/// A JSON object with every entry of the text.
+struct Object<V>(Vec<(String, V)>);
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Object<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries<V>(PhantomData<V>);
+
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+            type Value = Object<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<V>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Object(entries))
+            }
+        }
+        deserializer.deserialize_map(Entries(PhantomData))
+    }
 }
 
 fn agree(ours: &SafetensorsHeader, theirs: &SafeTensors<'_>, file: &[u8]) {
