@@ -45,16 +45,9 @@ const KEYS: &[Key] = &[
     flag_or("hrm.prefix_lm", "prefix_lm", false),
 ];
 
-/// llama.cpp counts the runs of all layers. `num_hidden_layers` is their number too, or that of a stack.
+/// llama.cpp counts the runs of all layers. `num_hidden_layers` may be their number, or another one, if
+/// `num_layers_per_stack` has that of a stack; the tensors show which layers there are.
 fn runs(config: &Config) -> Result<Option<u64>> {
-    let layers = config.layers()?;
     let cycles = config.needed("L_cycles")?.saturating_add(1);
-    let runs = layers.saturating_mul(config.needed("H_cycles")?).saturating_mul(cycles);
-    match config.count(&["num_hidden_layers"])? {
-        Some(count) if ![layers, layers.saturating_mul(2), runs].contains(&count) => {
-            let why = format!("config.json: \"num_hidden_layers\" is {count}, {layers} or {runs} is needed");
-            Err(AnamnesisError::parse(why))
-        }
-        _ => Ok(Some(runs)),
-    }
+    Ok(Some(config.layers()?.saturating_mul(config.needed("H_cycles")?).saturating_mul(cycles)))
 }
