@@ -22,6 +22,7 @@ from common import FIXTURES, seed
 from gen_architectures import LLAMA, SMALL, vocabulary
 from one_way_shapes import (
     arwkv7,
+    dots3_note,
     experts,
     feed_forward,
     granite_speech,
@@ -303,3 +304,5 @@ with torch.no_grad():
     write("arwkv7_ungated", *arwkv7(is_gated=False))
     write("qwen4exp", *qwen4exp({"ple_layer_ids": [1], "eos_token_id": [256, 257]}, is_nested=True))
     write("qwen4exp_plain", *qwen4exp({"ple_layer_ids": [], "eos_token_id": 257}, is_nested=False))
+    write("dots3_note", *dots3_note(has_towers=True), tokens=["<|endofassistant|>"])
+    write("dots3_note_text", *dots3_note(has_towers=False), tokens=["<|endofassistant|>"])

@@ -48,12 +48,7 @@ def write(case, source, options, outtype="bf16", make=None, swapped=False):
     FOLDER.mkdir(parents=True, exist_ok=True)
     directory = (FOLDER / source).resolve()
     if make is not None:
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir()
-        seed(source)
-        make(directory)
-        for path in directory.rglob("*"):
-            path.chmod(0o755 if path.is_dir() else 0o644)
+        made(source, make)
     output = FOLDER / f"{case}.expected.gguf"
     output.unlink(missing_ok=True)
     command = [sys.executable, "-c", CONVERT, LLAMA, str(directory), str(output), outtype, "swapped" if swapped else "-"]
@@ -62,6 +57,17 @@ def write(case, source, options, outtype="bf16", make=None, swapped=False):
     document = {"source": source, "options": options, "type": outtype}
     (FOLDER / f"{case}.json").write_text(json.dumps(document) + "\n")
     print(f"options/{case}: {output.stat().st_size} bytes")
+
+
+def made(source, make):
+    """Write a directory."""
+    directory = FOLDER / source
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    seed(source)
+    make(directory)
+    for path in directory.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def saved(name, config, tokenizer_class="PreTrainedTokenizerFast", after=None):
@@ -219,6 +225,8 @@ def drafts():
     encoder = ("encoder.fc", "encoder.output_norm_enc")
     target = ["--target-model-dir", "../one_way/muse_glimmer"]
     write("muse_assistant", "muse_draft", target, make=draft("MuseGlimmerAssistantModel", members, {}, "model.", encoder))
+    made("deepseek4_target", deepseek_target)
+    write("deepseek4_dspark", "deepseek4_draft", ["--target-model-dir", "../options/deepseek4_target"], make=deepseek_draft)
     write("gemma4_dspark", "gemma4_draft", ["--target-model-dir", "../one_way/gemma4"], make=gemma4_draft)
 
 
@@ -240,6 +248,59 @@ def gemma4_draft(directory):
         layer |= {"mlp.gate_proj.weight": (24, 16), "mlp.up_proj.weight": (24, 16), "mlp.down_proj.weight": (16, 24)}
         shapes |= {f"layers.{number}.{name}": shape for name, shape in layer.items()}
     tensors = {name: (torch.randn(shape) * 0.3).to(torch.bfloat16) for name, shape in shapes.items()}
+    save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
+
+
+def deepseek_target(directory):
+    """The configuration and the vocabulary of a target, which has a template: the converter has one for models without."""
+    config = {"architectures": ["DeepseekV4ForCausalLM"], "model_type": "deepseek_v4", "vocab_size": 260}
+    (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    vocabulary(directory, "PreTrainedTokenizerFast")
+    (directory / "chat_template.jinja").write_text("{% for m in messages %}{{ m['content'] }}{% endfor %}")
+
+
+def deepseek_draft(directory):
+    """DSpark for DeepSeek V4: two stages, and some tensors of the target, which are left out."""
+    h, heads, head, rank, groups, low, experts, ffn, streams, markov = 32, 2, 32, 16, 2, 8, 3, 32, 2, 6
+    config = {"architectures": ["DeepseekV4DSparkModel"], "model_type": "deepseek_v4", "hidden_size": h, "head_dim": head}
+    config |= {"num_attention_heads": heads, "num_key_value_heads": 1, "num_hidden_layers": 5, "q_lora_rank": rank, "o_groups": groups}
+    config |= {"o_lora_rank": low, "qk_rope_head_dim": 8, "n_routed_experts": experts, "n_shared_experts": 1, "num_experts_per_tok": 2}
+    config |= {"moe_intermediate_size": ffn, "scoring_func": "sqrtsoftplus", "norm_topk_prob": True, "routed_scaling_factor": 1.5}
+    config |= {"max_position_embeddings": 128, "rope_theta": 10000.0, "compress_ratios": [0, 4, 4, 128, 4], "compress_rope_theta": 160000.0}
+    config |= {"hc_mult": streams, "hc_sinkhorn_iters": 4, "hc_eps": 1e-6, "swiglu_limit": 10.0, "sliding_window": 16, "vocab_size": 260}
+    config |= {"index_n_heads": 2, "index_head_dim": 16, "index_topk": 8, "num_hash_layers": 3, "rms_norm_eps": 1e-6, "num_nextn_predict_layers": 1}
+    config |= {"dspark_block_size": 5, "dspark_noise_token_id": 200, "dspark_target_layer_ids": [1, 3, 4], "dspark_markov_rank": markov}
+    (directory / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    mixed = (2 + streams) * streams
+    tensors, shapes = {}, {"embed.weight": (260, h), "norm.weight": (h,), "head.weight": (260, h), "hc_head_base": (streams,), "layers.0.attn_norm.weight": (h,)}
+    for stage in range(2):
+        own = {"attn_norm.weight": (h,), "ffn_norm.weight": (h,), "attn.attn_sink": (heads,), "attn.q_norm.weight": (rank,)}
+        own |= {"attn.wq_a.weight": (rank, h), "attn.wkv.weight": (head, h), "attn.kv_norm.weight": (head,)}
+        own |= {"attn.wo_a.weight": (groups * low, heads * head // groups), "attn.wo_b.weight": (h, groups * low)}
+        for block in ["attn", "ffn"]:
+            own |= {f"hc_{block}_fn": (mixed, streams * h), f"hc_{block}_base": (mixed,), f"hc_{block}_scale": (3,)}
+        own |= {"ffn.gate.weight": (experts, h), "ffn.gate.bias": (experts,), "ffn.gate.bias_vl": (experts,)}
+        own |= {f"ffn.shared_experts.{n}.weight": (ffn, h) for n in ["w1", "w2", "w3"]}
+        front = f"mtp.{stage}."
+        scaled = {"attn.wq_b": (heads * head, rank)}
+        if stage == 0:
+            own["main_norm.weight"] = (h,)
+            scaled["main_proj"] = (h, 3 * h)
+        else:
+            own |= {"norm.weight": (h,), "hc_head_fn": (streams, streams * h), "hc_head_base": (streams,), "hc_head_scale": (1,)}
+            own |= {f"markov_head.markov_w{number}.weight": (260, markov) for number in (1, 2)}
+            own["confidence_head.proj.weight"] = (1, h + markov)
+        shapes |= {f"{front}{name}": shape for name, shape in own.items()}
+        for name, shape in scaled.items():
+            tensors[f"{front}{name}.weight"] = torch.randn(shape).to(torch.float8_e4m3fn)
+            tensors[f"{front}{name}.scale"] = torch.full((1, 1), 124, dtype=torch.uint8).view(torch.float8_e8m0fnu)
+        for expert in range(experts):
+            for name in ["w1", "w2", "w3"]:
+                tensors[f"{front}ffn.experts.{expert}.{name}.weight"] = torch.randint(-128, 128, (32, 16), dtype=torch.int8)
+                tensors[f"{front}ffn.experts.{expert}.{name}.scale"] = torch.randint(118, 128, (32, 1), dtype=torch.uint8).view(torch.float8_e8m0fnu)
+    tensors |= {name: (torch.randn(shape) * 0.3).to(torch.bfloat16) for name, shape in shapes.items()}
+    for name in ["hc_attn_fn", "ffn.gate.bias", "attn.attn_sink"]:
+        tensors[f"mtp.0.{name}"] = tensors[f"mtp.0.{name}"].float()
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 
 

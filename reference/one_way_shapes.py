@@ -329,3 +329,44 @@ def qwen4exp(members, is_nested):
     config |= {"vision_config": {"hidden_size": 8}, "tie_word_embeddings": False}
     inner_names = {name.replace("model.", "model.language_model.", 1): shape for name, shape in shapes.items()}
     return config, inner_names | {"model.visual.patch_embed.proj.weight": (8, 8)}
+
+
+def dots3_note(has_towers):
+    """dots3-note: latent attention of other sizes in layers with a sliding window, which that for multi-token prediction has, too."""
+    kinds = ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    rank, vocabulary, rotated = 6, 264, 2
+    # The heads, the rank of keys and values, and the sizes of a head's keys and values.
+    sizes = {"full_attention": (4, 12, 4, 6), "sliding_attention": (2, 20, 6, 5)}
+    config = {**SMALL, "num_hidden_layers": 4, "vocab_size": vocabulary, "layer_types": kinds, "rms_norm_eps": 1e-5, "head_dim": 8}
+    config |= {"q_lora_rank": rank, "kv_lora_rank": 12, "qk_nope_head_dim": 4, "qk_rope_head_dim": rotated, "v_head_dim": 6}
+    config |= {"swa_num_attention_heads": 2, "swa_q_lora_rank": rank, "swa_kv_lora_rank": 20, "swa_qk_nope_head_dim": 6, "swa_v_head_dim": 5}
+    config |= {"swa_qk_rope_head_dim": rotated, "swa_head_dim": 8, "sliding_window_size": 33, "rope_theta": 8e6, "swa_rope_theta": 5e4}
+    config |= {"index_n_heads": 2, "index_head_dim": 8, "index_topk": 16, "scoring_func": "sigmoid", "topk_method": "noaux_tc", "n_group": 1, "topk_group": 1}
+    config |= {"n_routed_experts": 3, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "first_k_dense_replace": 1}
+    config |= {"routed_scaling_factor": 2.5, "norm_topk_prob": True, "tie_word_embeddings": False, "attention_gate_type": "headwise"}
+    config |= {"apply_mla_qkv_lora_rescale": has_towers, "model_type": "dots3_note_tiny"}
+
+    def layer(number):
+        kind = kinds[number] if number < 4 else "sliding_attention"
+        heads, latent, keys, values = sizes[kind]
+        shapes = norms() | {"self_attn.q_a_proj.weight": (rank, HIDDEN), "self_attn.q_a_layernorm.weight": (rank,)}
+        shapes |= {"self_attn.q_b_proj.weight": (heads * (keys + rotated), rank), "self_attn.g_proj.weight": (heads, HIDDEN)}
+        shapes |= {"self_attn.kv_a_proj_with_mqa.weight": (latent + rotated, HIDDEN), "self_attn.kv_a_layernorm.weight": (latent,)}
+        shapes |= {"self_attn.k_rope_only_layernorm.weight": (rotated,), "self_attn.kv_b_proj.weight": (heads * (keys + values), latent)}
+        shapes["self_attn.o_proj.weight"] = (HIDDEN, heads * values)
+        if kind == "full_attention":
+            shapes |= {"self_attn.indexer.wq_b.weight": (16, rank), "self_attn.indexer.wk.weight": (8, HIDDEN)}
+            shapes |= {"self_attn.indexer.k_norm.weight": (8,), "self_attn.indexer.k_norm.bias": (8,), "self_attn.indexer.weights_proj.weight": (2, HIDDEN)}
+        if number >= 4:
+            shapes |= {"eh_proj.weight": (HIDDEN, 2 * HIDDEN), "shared_head.norm.weight": (HIDDEN,)}
+            shapes |= {f"{name}norm.weight": (HIDDEN,) for name in "eh"}
+        if number in (0, 4):
+            return shapes | feed_forward("mlp", HIDDEN, INNER)
+        shapes |= {"mlp.gate.weight": (3, HIDDEN), "mlp.gate.e_score_correction_bias": (3,)}
+        return shapes | experts("mlp.experts", HIDDEN, 8, 3) | feed_forward("mlp.shared_experts", HIDDEN, 8)
+
+    if not has_towers:
+        return {**config, "architectures": ["Dots3NoteTextForCausalLM"]}, ends(HIDDEN, vocabulary) | layers(4, layer)
+    config |= {"architectures": ["Dots3NoteForConditionalGeneration"], "vision_config": {"embed_dim": 8}, "audio_config": {"chunk_seconds": 60}}
+    towers = {"vision_encoder.patch_embed.norm.weight": (8,), "audio_encoder.audio_adapter.proj.0.weight": (8,)}
+    return config, ends(HIDDEN, vocabulary) | layers(5, layer) | {"model.mtp.embed_tokens.weight": (vocabulary, HIDDEN)} | towers

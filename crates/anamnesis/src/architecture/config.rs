@@ -126,6 +126,12 @@ impl Config {
         keys.iter().find(|key| self.get(key).is_some()).or(keys.first()).copied().unwrap_or("")
     }
 
+    /// Replaces the number of layers.
+    pub(super) fn set_layers(&mut self, layers: u64) {
+        let key = self.key_of(LAYER_KEYS).to_owned();
+        self.values.insert(key, layers.into());
+    }
+
     /// The number of layers, with those for multi-token prediction.
     pub(crate) fn all_layers(&self) -> Result<u64> {
         Ok(self.layers()?.saturating_add(self.nextn_layers))

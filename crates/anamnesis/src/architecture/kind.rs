@@ -57,6 +57,8 @@ pub struct Architecture {
     /// How its vocabulary is read.
     pub(super) tokenizer: TokenizerRules,
     pub(super) head: Head,
+    /// The prefix of tensors that count its layers, if `num_hidden_layers` counts those of another model.
+    pub(super) counted_layers: Option<&'static str>,
     /// The number of layers for multi-token prediction, which are counted after `num_hidden_layers`.
     pub(super) nextn_layers: NextnLayers,
     /// Whether layers for multi-token prediction are dropped; otherwise layers after the last are refused.
@@ -138,6 +140,8 @@ pub(crate) enum NextnLayers {
     /// By a configuration key, or else by the layers that tensors with this prefix have.
     KeyOrStored(&'static str, &'static str),
     Always(u64),
+    /// One, in a checkpoint with this tensor.
+    IfStored(&'static str),
     /// The layers of a second stack, those that tensors with this prefix have; they cannot be left out.
     SecondStack(&'static str),
 }
@@ -149,7 +153,7 @@ impl NextnLayers {
     }
 
     /// The number in a checkpoint with these tensors.
-    fn count<'a>(self, config: &Config, names: impl Iterator<Item = &'a str>) -> Result<u64> {
+    fn count<'a>(self, config: &Config, mut names: impl Iterator<Item = &'a str>) -> Result<u64> {
         Ok(match self {
             Self::None => 0,
             Self::Always(layers) => layers,
@@ -158,6 +162,7 @@ impl NextnLayers {
                 Some(layers @ 1..) => layers,
                 _ => stored_layers(prefix, names),
             },
+            Self::IfStored(tensor) => u64::from(names.any(|name| names::bare(name) == tensor)),
             Self::SecondStack(prefix) => stored_layers(prefix, names),
         })
     }
@@ -202,6 +207,7 @@ pub(super) const DECODER: Architecture = Architecture {
     read_tensors: &[],
     tokenizer: rules::BPE,
     head: Head::IfStored,
+    counted_layers: None,
     nextn_layers: NextnLayers::None,
     drops_nextn_layers: false,
     restore: Some(|_, _| Ok(0)),
@@ -380,13 +386,21 @@ impl Architecture {
         names: impl Iterator<Item = &'a str>,
     ) -> Result<Config> {
         let mut config = Config::new(raw, &self.defaults(raw))?;
-        config.nextn_layers = self.nextn_layers.count(&config, names)?;
+        match self.counted_layers {
+            Some(prefix) => config.set_layers(stored_layers(prefix, names)),
+            None => config.nextn_layers = self.nextn_layers.count(&config, names)?,
+        }
         Ok(config)
     }
 
     /// The same without layers for multi-token prediction.
-    pub(crate) fn config_without_mtp(&self, raw: &Map<String, Value>) -> Result<Config> {
-        let mut config = Config::new(raw, &self.defaults(raw))?;
+    pub(crate) fn config_without_mtp<'a>(
+        &self,
+        raw: &Map<String, Value>,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Config> {
+        let mut config = self.config_of(raw, names)?;
+        config.nextn_layers = 0;
         config.is_without_mtp = true;
         Ok(config)
     }

@@ -131,8 +131,11 @@ impl Architecture {
         };
         let embedding = tensors.iter().find(|tensor| is_embedding(tensor.name));
         let rows = embedding.and_then(|tensor| tensor.shape.first()).map_or(0, |&rows| rows as u64);
-        let rule = self.rules().find(|rule| names::captures(rule.gguf, EMBEDDING).is_some());
-        let padded = rule.and_then(|rule| rule.shape.first()).map(|size| (size.of)(config));
+        let Some(rule) = self.rules().find(|rule| names::captures(rule.gguf, EMBEDDING).is_some()) else {
+            // The embedding is that of another model.
+            return Ok(());
+        };
+        let padded = rule.shape.first().map(|size| (size.of)(config));
         let fits = tokens == rows
             || matches!(padded, Some(Ok(padded)) if padded == rows)
             || tokens < rows && tokens > 0 && self.cuts_to_vocabulary()
@@ -140,16 +143,14 @@ impl Architecture {
         if fits && embedding.is_some_and(|tensor| elements(tensor.shape).unwrap_or(0) > 0) {
             return Ok(());
         }
-        if let (None, Some(rule)) = (embedding, rule)
-            && rule.need.of(config, 0)? == Presence::Allowed
-        {
+        if embedding.is_none() && rule.need.of(config, 0)? == Presence::Allowed {
             return Ok(());
         }
         padded.transpose()?;
         Err(match embedding {
             None => {
                 let ending = Captures { expert: None, ending: "weight" };
-                let name = rule.map_or_else(String::new, |rule| rule.hf_name(self.layer_prefix, None, ending));
+                let name = rule.hf_name(self.layer_prefix, None, ending);
                 AnamnesisError::parse("it is missing: every model has an embedding of its vocabulary").in_tensor(&name)
             }
             Some(tensor) => {
@@ -192,7 +193,8 @@ impl Mapper<'_> {
         let of = self.of;
         if self.config.is_without_mtp {
             let is_further = names::in_layer(of.layer_prefix, name).is_some_and(|(layer, _)| layer >= layers);
-            if is_further || name.starts_with(PREDICTION_PREFIX) {
+            let is_outside = name.starts_with(PREDICTION_PREFIX) && !of.layer_prefix.starts_with(PREDICTION_PREFIX);
+            if is_further || is_outside {
                 self.left_out.push(name.to_owned());
                 return Ok(true);
             }

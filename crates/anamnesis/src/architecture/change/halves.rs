@@ -16,6 +16,8 @@ pub(crate) enum Halves {
     AlternateValues,
     /// The rows of keys in every head of `kv_b_proj` (multi-head latent attention), then those of values.
     KeysAndValues,
+    /// The same, with the keys that count heads, their rows of keys and their rows of values.
+    KeysAndValuesBy([&'static str; 3]),
 }
 
 impl Halves {
@@ -40,14 +42,16 @@ impl Halves {
                 let shape = [stack, &[halved(*values)?]].concat();
                 Ok(tensor.after(Step::Every { row: 1, step: 2, first }).with_shape(shape))
             }
-            Self::KeysAndValues => {
-                let (heads, keys) = (config.divisor("num_attention_heads")?, config.needed("qk_nope_head_dim")?);
-                let values = config.needed("v_head_dim")?;
+            Self::KeysAndValues => Self::KeysAndValuesBy(["num_attention_heads", "qk_nope_head_dim", "v_head_dim"])
+                .split(is_second, tensor, config),
+            Self::KeysAndValuesBy([heads_key, keys_key, values_key]) => {
+                let (heads, keys) = (config.divisor(heads_key)?, config.needed(keys_key)?);
+                let values = config.needed(values_key)?;
                 let &[rows, rank] = &tensor.shape[..] else { return Err(misfit(&tensor.shape, "a matrix")) };
                 let per = keys + values;
                 if per == 0 || heads.checked_mul(per) != Some(rows as u64) {
                     let why = format!(
-                        "{rows} rows are not {keys} of keys and {values} of values in {heads} heads (qk_nope_head_dim, v_head_dim, num_attention_heads)"
+                        "{rows} rows are not {keys} of keys and {values} of values in {heads} heads ({keys_key}, {values_key}, {heads_key})"
                     );
                     return Err(AnamnesisError::parse(why));
                 }
@@ -75,7 +79,7 @@ impl Halves {
                 let [stack @ .., values] = same? else { return None };
                 ([1; 2], [stack, &[2 * values]].concat())
             }
-            Self::KeysAndValues => match (&first.shape[..], &second.shape[..]) {
+            Self::KeysAndValues | Self::KeysAndValuesBy(_) => match (&first.shape[..], &second.shape[..]) {
                 ([heads, keys, rank], [others, values, width]) if heads == others && rank == width => {
                     ([keys * rank, values * rank], vec![heads * (keys + values), *rank])
                 }

@@ -13,14 +13,21 @@ pub(super) static ARCHITECTURE: Architecture = Architecture {
     layer_prefix: "layers.",
     dropped: &["mtp.", "aligner.", "image_"],
     rules: &[OUTER, ATTENTION_RULES, COMPRESSOR, INDEXER, HYPER_CONNECTIONS, ROUTER, EXPERT_RULES],
-    first_keys: &[text_fn("tokenizer.chat_template", |_| Ok(Some("")))],
+    first_keys: TEMPLATE,
     keys: &[COMMON, KEYS, INDEXER_KEYS, FURTHER_KEYS],
+    tokenizer: TokenizerRules {
+        overrides: TokenOverrides { unwritten_template: Some("deepseek-ai-DeepSeek-V4.jinja"), ..NO_OVERRIDES },
+        ..BPE
+    },
     blocks_by_layer: true,
     types: TypeRules::AS_STORED.and_tables(&[("ffn_gate_tid2eid.weight", IntegerTable::I32)]),
     restore: None,
     not_held: Some("the FP8 matrices, which are Q8_0, and the layers for multi-token prediction"),
     ..DECODER
 };
+
+/// The place of the template, before all other keys.
+pub(super) const TEMPLATE: &[Key] = &[text_fn("tokenizer.chat_template", |_| Ok(Some("")))];
 
 const OUTER: &[Rule] = &[
     model("embed.*", "token_embd.*", &[VOCAB, HIDDEN]),
@@ -41,7 +48,7 @@ const OUTPUT_COLUMNS: Size = size(
     "attention.head_count, attention.key_length, attention.output_group_count",
 );
 
-const ATTENTION_RULES: &[Rule] = &[
+pub(super) const ATTENTION_RULES: &[Rule] = &[
     layer("attn.attn_sink", "attn_sinks.weight", &[HEADS]),
     layer("attn.wq_a.*", "attn_q_a.*", &[Q_RANK, HIDDEN]),
     layer("attn.q_norm.*", "attn_q_a_norm.*", &[Q_RANK]),
@@ -60,7 +67,7 @@ fn ratio(config: &Config, layer: u64) -> Result<u64> {
 /// Layers that compress this many overlap, and have an indexer.
 const OVERLAPPING: u64 = 4;
 const RATIOS: &str = "compress_ratios";
-const RATIO_KEY: &str = "attention.compress_ratios";
+pub(super) const RATIO_KEY: &str = "attention.compress_ratios";
 const COMPRESSED: Need = Need::When(RATIOS, |config, layer| Ok(needed_if(ratio(config, layer)? != 0)));
 const INDEXED: Need = Need::When(RATIOS, |config, layer| Ok(needed_if(ratio(config, layer)? == OVERLAPPING)));
 
@@ -117,7 +124,7 @@ const MIXED_STREAMS: Size = size(
 );
 const THREE: Size = size(|_| Ok(3), "", "");
 
-const HYPER_CONNECTIONS: &[Rule] = &[
+pub(super) const HYPER_CONNECTIONS: &[Rule] = &[
     model("hc_head_base", "output_hc_base.weight", &[STREAMS]),
     model("hc_head_fn", "output_hc_fn.weight", &[STREAMS, ALL_STREAMS]),
     model("hc_head_scale", "output_hc_scale.weight", &[ONE]),
@@ -152,7 +159,7 @@ const ROUTER: &[Rule] = &[
     layer("ffn.gate.bias_vl", "exp_probs_b_vl.bias", &[EXPERT_COUNT]).when(OPTIONAL),
 ];
 
-const EXPERT_RULES: &[Rule] = &[
+pub(super) const EXPERT_RULES: &[Rule] = &[
     layer("ffn.experts.{X}.w1.weight", "ffn_gate_exps.weight", EXPERTS_UP),
     layer("ffn.experts.{X}.w2.weight", "ffn_down_exps.weight", EXPERTS_DOWN),
     layer("ffn.experts.{X}.w3.weight", "ffn_up_exps.weight", EXPERTS_UP),
@@ -161,8 +168,8 @@ const EXPERT_RULES: &[Rule] = &[
     layer("ffn.shared_experts.w3.*", "ffn_up_shexp.*", &[SHARED_FFN, HIDDEN]),
 ];
 
-const KEYS: &[Key] = &[
-    needed("rope.dimension_count", "qk_rope_head_dim"),
+pub(super) const KEYS: &[Key] = &[
+    count_fn("rope.dimension_count", rotated),
     needed("attention.q_lora_rank", "q_lora_rank"),
     needed("attention.sliding_window", "sliding_window"),
     needed("expert_feed_forward_length", "moe_intermediate_size"),
@@ -173,12 +180,22 @@ const KEYS: &[Key] = &[
     reals_fn("swiglu_clamp_shexp", limits),
 ];
 
+/// The dimensions of a head that positions rotate.
+fn rotated(config: &Config) -> Result<Option<u64>> {
+    let (rotated, size) = (config.divisor("qk_rope_head_dim")?, config.head_size()?);
+    if rotated <= size {
+        return Ok(Some(rotated));
+    }
+    let why = format!("config.json: \"qk_rope_head_dim\" is {rotated}, a head has {size} dimensions (head_dim)");
+    Err(AnamnesisError::parse(why))
+}
+
 fn limits(config: &Config) -> Result<Option<Vec<f32>>> {
     let limit = config.needed_real("swiglu_limit")? as f32;
     config.per_layer(|_| Ok(limit)).map(Some)
 }
 
-const FURTHER_KEYS: &[Key] = &[
+pub(super) const FURTHER_KEYS: &[Key] = &[
     needed("attention.output_group_count", "o_groups"),
     needed("attention.output_lora_rank", "o_lora_rank"),
     ints_fn(RATIO_KEY, |config| {

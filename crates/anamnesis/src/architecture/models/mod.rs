@@ -59,6 +59,8 @@ architectures! {
     deepseek[DEEPSEEK1, AROUND, OCR, DEEPSEEK32, GLM_DSA, GLM_LITE],
     deepseek2,
     deepseek4,
+    deepseek4_dspark,
+    dots3_note,
     eagle3,
     dflash[FLASH, SPARK, MUSE],
     gemma4_dspark,

@@ -208,7 +208,7 @@ impl Model<'_> {
     /// The configuration of a checkpoint with these tensors, with the layers for multi-token prediction that are requested.
     fn config<'n>(&self, options: &ConvertOptions, names: impl Iterator<Item = &'n str>) -> Result<Config> {
         match options {
-            ConvertOptions { without_mtp: true, .. } => self.architecture.config_without_mtp(&self.raw),
+            ConvertOptions { without_mtp: true, .. } => self.architecture.config_without_mtp(&self.raw, names),
             ConvertOptions { only_mtp: true, .. } => self.architecture.config_of_mtp(&self.raw, names),
             _ => self.architecture.config_of(&self.raw, names),
         }
