@@ -31,10 +31,12 @@ from one_way_shapes import (
     kimi_k2,
     kimi_k3,
     layers,
+    lfm25_detokenizer,
     mamba,
     phi4_vision,
     puzzle,
     qwen,
+    qwen3tts,
     qwen4exp,
     with_vocabulary,
 )
@@ -106,7 +108,7 @@ def is_asked(case):
 
 
 def write(case, config, shapes, pre="gpt-2", tokens=(), tokenizer="PreTrainedTokenizerFast", template=None):
-    """Write a checkpoint with random tensors, and the output of the converter. `tokenizer` is a class or the stem of a file of ranks."""
+    """Write a checkpoint with random tensors, and the output of the converter. `tokenizer` is a class, the stem of a file of ranks or nothing."""
     directory = FOLDER / case
     if not is_asked(case):
         return
@@ -119,7 +121,7 @@ def write(case, config, shapes, pre="gpt-2", tokens=(), tokenizer="PreTrainedTok
         ranked(directory / f"{tokenizer}.tiktoken", {"tokenizer_class": f"{tokenizer.upper()}Tokenizer"})
     elif tokenizer == "kimi":
         ranked(directory / "tiktoken.model", KIMI_SETTINGS)
-    else:
+    elif tokenizer is not None:
         vocabulary(directory, tokenizer, tokens)
     if template is not None:
         (directory / "chat_template.jinja").write_text(template)
@@ -306,3 +308,5 @@ with torch.no_grad():
     write("qwen4exp_plain", *qwen4exp({"ple_layer_ids": [], "eos_token_id": 257}, is_nested=False))
     write("dots3_note", *dots3_note(has_towers=True), tokens=["<|endofassistant|>"])
     write("dots3_note_text", *dots3_note(has_towers=False), tokens=["<|endofassistant|>"])
+    write("lfm25_detokenizer", *lfm25_detokenizer(), tokenizer=None)
+    write("qwen3tts", *qwen3tts(), tokenizer="Qwen2Tokenizer", template="{{ messages }}")

@@ -370,3 +370,51 @@ def dots3_note(has_towers):
     config |= {"architectures": ["Dots3NoteForConditionalGeneration"], "vision_config": {"embed_dim": 8}, "audio_config": {"chunk_seconds": 60}}
     towers = {"vision_encoder.patch_embed.norm.weight": (8,), "audio_encoder.audio_adapter.proj.0.weight": (8,)}
     return config, ends(HIDDEN, vocabulary) | layers(5, layer) | {"model.mtp.embed_tokens.weight": (vocabulary, HIDDEN)} | towers
+
+
+def lfm25_detokenizer():
+    """The detokenizer of LFM 2.5 Audio: LFM 2 with a window, the embeddings of codes before it and spectra behind it."""
+    kinds = ["conv", "sliding_attention", "conv"]
+    config = {"architectures": ["Lfm25AudioTokenizer"], "model_type": "lfm2", **SMALL, "num_hidden_layers": 3, "layer_types": kinds}
+    config |= {"sliding_window": 30, "output_size": 22, "conv_L_cache": 3, "conv_bias": False, "norm_eps": 1e-5, "rope_theta": 1000000.0}
+    config |= {"block_auto_adjust_ff_dim": False, "block_ffn_dim_multiplier": None, "block_multiple_of": 8, "block_ff_dim": INNER}
+    config |= {"tie_word_embeddings": True}
+
+    def layer(number):
+        shapes = {"operator_norm.weight": (HIDDEN,), "ffn_norm.weight": (HIDDEN,)}
+        shapes |= {f"feed_forward.{name}.weight": (HIDDEN, INNER) if name == "w2" else (INNER, HIDDEN) for name in ("w1", "w2", "w3")}
+        if kinds[number] == "conv":
+            shapes |= {"conv.conv.weight": (HIDDEN, 1, 3), "conv.in_proj.weight": (3 * HIDDEN, HIDDEN)}
+            return shapes | {"conv.out_proj.weight": (HIDDEN, HIDDEN)}
+        size = HIDDEN // config["num_attention_heads"]
+        shapes |= {f"self_attn.{name}_layernorm.weight": (size,) for name in "qk"}
+        shapes |= {"self_attn.q_proj.weight": (HIDDEN, HIDDEN), "self_attn.out_proj.weight": (HIDDEN, HIDDEN)}
+        return shapes | {f"self_attn.{name}_proj.weight": (config["num_key_value_heads"] * size, HIDDEN) for name in "kv"}
+
+    shapes = {"lfm.embed_tokens.weight": (VOCABULARY, HIDDEN), "lfm.embedding_norm.weight": (HIDDEN,)} | layers(3, layer, "lfm.layers")
+    shapes |= {"lin.weight": (22, HIDDEN), "lin.bias": (22,), "emb.emb.weight": (12, HIDDEN), "istft.window": (20,)}
+    return config, shapes
+
+
+def qwen3tts():
+    """Qwen 3 TTS: the talker, beside the predictor of further codes and the speaker encoder, which are in the projector's file."""
+    codes, texts, inner = 40, 20, 28
+    ids = {"codec_bos_id": 30, "codec_eos_token_id": 31, "codec_language_id": {"english": 32, "chinese": 34}, "codec_pad_id": 33, "spk_id": {}}
+    sizes = {key: value for key, value in SMALL.items() if not key.endswith("_id")}
+    talker = {**sizes, "head_dim": 8, "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "text_hidden_size": texts}
+    talker |= {"rope_scaling": {"interleaved": True, "mrope_section": [2, 1, 1], "rope_type": "default", "type": "default"}}
+    talker |= {"vocab_size": codes, "text_vocab_size": VOCABULARY, "codec_bos_token_id": None, "tie_word_embeddings": False, **ids}
+    talker |= {"code_predictor_config": {"hidden_size": 8}}
+    config = {"architectures": ["Qwen3TTSForConditionalGeneration"], "model_type": "qwen3_tts", "talker_config": talker}
+    config |= {"speaker_encoder_config": {"enc_dim": HIDDEN}, "tts_bos_token_id": 256, "tts_model_type": "base"}
+
+    def layer(_):
+        shapes = norms() | attention(HIDDEN, 4, 2, 8) | feed_forward("mlp", HIDDEN, INNER)
+        return shapes | {f"self_attn.{name}_norm.weight": (8,) for name in "qk"}
+
+    shapes = {"model.norm.weight": (HIDDEN,), "codec_head.weight": (codes, HIDDEN)} | layers(2, layer)
+    shapes |= {"model.codec_embedding.weight": (codes, HIDDEN), "model.text_embedding.weight": (VOCABULARY, texts)}
+    shapes |= {"text_projection.linear_fc1.weight": (inner, texts), "text_projection.linear_fc1.bias": (inner,)}
+    shapes |= {"text_projection.linear_fc2.weight": (HIDDEN, inner), "text_projection.linear_fc2.bias": (HIDDEN,)}
+    shapes |= {"code_predictor.model.norm.weight": (8,)}
+    return config, {f"talker.{name}": shape for name, shape in shapes.items()} | {"speaker_encoder.fc.weight": (HIDDEN, 8, 1)}

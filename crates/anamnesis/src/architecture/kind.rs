@@ -34,6 +34,8 @@ pub struct Architecture {
     pub(super) classes: &'static [Class],
     /// Whether it is the architecture of a configuration that names one of its classes, if other architectures share them.
     pub(super) applies: fn(&Map<String, Value>) -> bool,
+    /// The prefix of all its tensors in the checkpoint of a larger model, whose other tensors GGUF does not have.
+    pub(super) part: &'static str,
     /// The prefix of a layer's tensors in a checkpoint.
     pub(super) layer_prefix: &'static str,
     /// Changes of checkpoint names before the rules are applied.
@@ -194,6 +196,7 @@ pub(super) const DECODER: Architecture = Architecture {
     name: "",
     classes: &[],
     applies: |_| true,
+    part: "",
     layer_prefix: "model.layers.",
     renames: &[],
     dropped: &[],
@@ -253,7 +256,7 @@ impl Architecture {
         if self.is_projector {
             return names::of_projector(name, self.renames, self.dropped);
         }
-        let bare = names::bare(name);
+        let bare = names::bare(name.strip_prefix(self.part)?);
         if names::is_not_weight(&bare) {
             return None;
         }
@@ -283,7 +286,7 @@ impl Architecture {
     pub(super) fn stored_name(&self, name: &str) -> String {
         match self.is_projector {
             true => names::with_old_prefix(name, self.renames),
-            false => name.to_owned(),
+            false => format!("{}{name}", self.part),
         }
     }
 

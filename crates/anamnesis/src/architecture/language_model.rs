@@ -19,6 +19,11 @@ pub(crate) fn nested(raw: &Map<String, Value>) -> impl Iterator<Item = &Map<Stri
     NESTED.iter().filter_map(|key| raw.get(*key)).chain(thinker).filter_map(Value::as_object)
 }
 
+/// Whether a model's language model is its talker.
+fn is_talker(raw: &Map<String, Value>) -> bool {
+    class_of(raw) == Some("Qwen3TTSForConditionalGeneration")
+}
+
 /// The name of the class that a configuration is for.
 pub(crate) fn class_of(raw: &Map<String, Value>) -> Option<&str> {
     let named = |map: &'_ Map<String, Value>| Some(map.get("architectures")?.as_array()?.first()?.as_str()?.to_owned());
@@ -33,6 +38,12 @@ pub(crate) fn flattened(raw: &Map<String, Value>) -> Map<String, Value> {
     let mut values = raw.clone();
     for nested in nested(raw) {
         values.extend(nested.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+    // The talker of a model that speaks is its language model, which begins with the tokens of texts.
+    if let Some(talker) = raw.get("talker_config").and_then(Value::as_object).filter(|_| is_talker(raw)) {
+        values.extend(talker.iter().map(|(key, value)| (key.clone(), value.clone())));
+        let tokens = talker.get("text_vocab_size").cloned().unwrap_or_default();
+        values.insert("vocab_size".to_owned(), tokens);
     }
     // The layer of a draft model.
     if let Some(layer) = raw.get("transformer_layer_config").and_then(Value::as_object) {

@@ -119,7 +119,12 @@ impl Architecture {
     }
 
     /// Refuses a `vocab_size` that is not the number of rows of the embedding.
-    pub(crate) fn check_vocabulary(&self, tensors: &[Named<'_>], config: &Config) -> Result<()> {
+    pub(crate) fn check_vocabulary(&'static self, tensors: &[Named<'_>], config: &Config) -> Result<()> {
+        let is_combined = |rule: &Rule| rule.gguf == EMBEDDING && matches!(rule.changes, [Change::Combined(_), ..]);
+        if self.rules().any(is_combined) {
+            // Its rows are those of several tensors, whose shapes the configuration gives.
+            return self.map(tensors, config, true).map(drop);
+        }
         let Some(tokens) = config.count(&["vocab_size"])? else { return Ok(()) };
         let is_embedding = |name: &str| {
             let bare = self.local_name(name, None).unwrap_or_default();
@@ -336,6 +341,10 @@ impl Mapper<'_> {
                 [Change::Joined(_), ..] => {
                     let shapes: Vec<_> = experts.values().map(|&place| self.tensors[place].shape).collect();
                     change::joined(trees, &shapes)
+                }
+                [Change::Combined(combined), ..] => {
+                    let input = |place: &usize| Reshaped::input(*place, self.tensors[*place].shape);
+                    (combined.of)(&experts.values().map(input).collect::<Vec<_>>(), self.config)?
                 }
                 _ => change::stacked(trees, of_first),
             };

@@ -29,6 +29,13 @@ impl MetadataBuilder {
         }
     }
 
+    /// Changes the value of a key that is set.
+    pub(crate) fn change(&mut self, key: &str, change: impl FnOnce(&mut MetadataValue)) {
+        if let Some((_, value)) = self.entries.iter_mut().find(|(known, _)| known == key) {
+            change(value);
+        }
+    }
+
     /// Sets a text; an empty one is left out.
     pub(crate) fn text(&mut self, key: impl Into<String>, text: impl Into<String>) {
         let text = text.into();

@@ -2,7 +2,7 @@
 
 #![allow(unused_imports, reason = "the list is the same for all architectures")]
 
-pub(super) use super::change::{Change, Factor, Halves, Parts, RotatedRows, TiledHeads};
+pub(super) use super::change::{Change, Combined, Factor, Halves, Parts, Reshaped, RotatedRows, TiledHeads, all_of};
 pub(super) use super::config::Config;
 pub(super) use super::defaults::{Absent, BASE, ClassDefault, Count, Flag, Quotient, Real, Same};
 pub(super) use super::gguf::{Gguf, shortest};
@@ -38,4 +38,5 @@ pub(super) use super::tokenizer::rules::{
     RankedSpecials, RankedVocabulary, TokenOverrides, TokenizerClass, TokenizerRules, VocabularyKind,
 };
 pub(super) use super::types::{IntegerTable, TypeRules};
+pub(super) use super::value::{missing, unexpected};
 pub(super) use crate::error::{AnamnesisError, Result};

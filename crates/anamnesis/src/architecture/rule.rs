@@ -134,13 +134,14 @@ impl Rule {
 
     /// Whether its tensors come together on their own, not with the experts of a layer.
     pub(crate) fn is_own_stack(&self) -> bool {
-        self.changes.iter().any(|change| matches!(change, Change::Product | Change::Joined(_)))
+        self.changes.iter().any(|change| matches!(change, Change::Product | Change::Joined(_) | Change::Combined(_)))
     }
 
     /// Whether tensors of these shapes become one.
     pub(crate) fn is_stackable(&self, shape: &[usize], other: &[usize]) -> bool {
         let is_vector = |size: &&usize| **size != 1;
         match self.changes {
+            [Change::Combined(_), ..] => true,
             [Change::Joined(_), ..] => shape.len() == other.len() && shape.get(1..) == other.get(1..),
             // A vector of a product may be the row of a matrix.
             [.., Change::Product] => shape.iter().filter(is_vector).eq(other.iter().filter(is_vector)),
@@ -158,6 +159,7 @@ impl Rule {
         match self.changes {
             [Change::Shaped(from, _), ..] => from,
             [Change::Joined(count), ..] => count,
+            [Change::Combined(combined), ..] => &combined.count,
             _ => self.shape,
         }
     }

@@ -33,6 +33,12 @@ pub(super) fn softplus(value: f32, is_in_vectors: bool) -> f32 {
     }
 }
 
+/// x / (1 + exp(-x)), in vectors or by the C library.
+pub(super) fn silu(value: f32, is_in_vectors: bool) -> f32 {
+    let exponential = if is_in_vectors { single_exponential(-value) } else { (-value).exp() };
+    value / (1.0 + exponential)
+}
+
 /// `Sleef_expf_u10`.
 fn single_exponential(value: f32) -> f32 {
     if value < -104.0 {

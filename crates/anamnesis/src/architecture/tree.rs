@@ -15,6 +15,18 @@ pub(crate) enum Tree {
     Interleaved(Vec<(Tree, u64)>),
     /// A tensor after a step.
     After(Box<Tree>, Step),
+    /// Rows multiplied by a matrix.
+    Linear(Box<Linear>),
+}
+
+/// A linear layer on every row of a tensor: the products of its `inputs` values and the rows of a matrix, with a bias for each.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Linear {
+    pub rows: Tree,
+    pub matrix: Tree,
+    pub bias: Tree,
+    pub inputs: u64,
+    pub outputs: u64,
 }
 
 /// A step on a tensor whose rows have `row` values.
@@ -71,6 +83,8 @@ pub(crate) enum Formula {
     Logarithm,
     /// ln(1 + exp(x)) of a list of this length
     Softplus(u64),
+    /// x / (1 + exp(-x)) of a list of this length
+    Silu(u64),
     /// a * x, with factors for ranges of rows, each given by its end; they repeat after `period` rows.
     Times { row: u64, period: u64, factors: Vec<(u64, f32)> },
 }
@@ -89,6 +103,20 @@ impl Tree {
             Self::Stacked(trees) => trees.iter().flat_map(Self::tensors).collect(),
             Self::Interleaved(trees) => trees.iter().flat_map(|(tree, _)| tree.tensors()).collect(),
             Self::After(tree, _) => tree.tensors(),
+            Self::Linear(linear) => {
+                [&linear.rows, &linear.matrix, &linear.bias].into_iter().flat_map(Self::tensors).collect()
+            }
+        }
+    }
+
+    /// Whether it has a linear layer.
+    pub(crate) fn has_products(&self) -> bool {
+        match self {
+            Self::Tensor(_) | Self::Constant(_) | Self::Zeros(_) => false,
+            Self::Stacked(trees) => trees.iter().any(Self::has_products),
+            Self::Interleaved(trees) => trees.iter().any(|(tree, _)| tree.has_products()),
+            Self::After(tree, _) => tree.has_products(),
+            Self::Linear(_) => true,
         }
     }
 }

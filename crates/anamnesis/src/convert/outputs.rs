@@ -227,6 +227,10 @@ impl<'a, 't> Planner<'a, 't> {
         let Built { decoder, elements, parts } = as_values(&mapped.tree, &|index| find(&leaves, index));
         let (name, sources, shape) = (self.name(mapped), self.ids(mapped), mapped.shape.clone());
         let output_name = self.drafts.name(mapped.name.clone(), &name)?;
+        if mapped.tree.has_products() && leaves.values().any(|leaf| leaf.stored == Some(Dtype::F16)) {
+            let why = "it is a product of tensors stored as F16, which the converter rounds in an order of its own";
+            return Err(AnamnesisError::unsupported("F16", why));
+        }
         let is_plain = leaves.values().all(|leaf| leaf.stored.is_some());
         let origin = if is_plain { Origin::Plain } else { Origin::Quantised };
         let first = leaves.values().next().and_then(|leaf| leaf.stored);

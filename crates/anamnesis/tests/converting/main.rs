@@ -16,6 +16,7 @@ mod output;
 mod projectors;
 mod repacking;
 mod repacking_integers;
+mod speech;
 mod splitting;
 mod streaming;
 mod threads;

@@ -30,6 +30,7 @@ pub(super) fn factored(tree: &Tree, sources: &[Source]) -> Result<Source> {
     match tree {
         Tree::Tensor(index) => sources.get(*index).cloned().ok_or_else(|| no_form("an unknown tensor")),
         Tree::Constant(_) | Tree::Zeros(_) => Err(no_form("derived values")),
+        Tree::Linear(_) => Err(no_form("the products of a layer")),
         Tree::Stacked(trees) => concatenated(trees, sources),
         Tree::Interleaved(trees) => {
             let each: Vec<u64> = trees.iter().map(|(_, each)| *each).collect();

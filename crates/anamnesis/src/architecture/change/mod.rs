@@ -3,6 +3,7 @@
 //! A rule lists the changes that llama.cpp's converter makes (`modify_tensors`), in their order; GGUF to checkpoint undoes them
 //! from the last to the first. A change that splits a tensor is in the lists of both halves: its inverse joins them.
 
+mod combined;
 mod factor;
 mod halves;
 mod heads;
@@ -18,6 +19,7 @@ use crate::error::{AnamnesisError, Result, quoted};
 use heads::{axes_joined, halved_pairs, negated, paired_first, rows_of_head, rows_of_size};
 use reshaped::misfit;
 
+pub(crate) use combined::{Combined, all_of};
 pub(crate) use factor::Factor;
 pub(crate) use halves::Halves;
 pub(crate) use heads::{RotatedRows, TiledHeads};
@@ -94,6 +96,8 @@ pub(crate) enum Change {
     Product,
     /// The rows of several tensors, one after another; the size counts the tensors.
     Joined(&'static [Size]),
+    /// What is computed of several tensors.
+    Combined(&'static Combined),
     /// The same values with other dimensions: before and after.
     Shaped(&'static [Size], &'static [Size]),
     /// Rows past the end of the vocabulary are dropped.
@@ -279,7 +283,7 @@ impl Change {
             Self::NormScale => tensor.folded(2, Fold::NormScale),
             Self::NormShift => tensor.folded(4, Fold::NormShift),
             Self::Product => tensor.folded(2, Fold::Product),
-            Self::Joined(_) => Ok(tensor),
+            Self::Joined(_) | Self::Combined(_) => Ok(tensor),
             Self::CutToVocabulary => match (&tensor.shape[..], config.vocabulary) {
                 (&[rows, cols], Some(tokens)) if rows as u64 > tokens => {
                     let part = Step::Part { row, per: rows as u64, start: 0, count: tokens };
@@ -394,6 +398,7 @@ impl Change {
             | Self::NormShift => Err(AnamnesisError::parse("tensors of projectors are not restored")),
             Self::Product => Err(AnamnesisError::parse("the factors of its values are not in the file")),
             Self::Joined(_) => Err(AnamnesisError::parse("the sizes of its parts are not in the file")),
+            Self::Combined(_) => Err(AnamnesisError::parse("the tensors that it is made of are not in the file")),
             Self::MinusMean(_) => Err(AnamnesisError::parse("the mean of its values is not in the file")),
             Self::OverColumnNorms(_) => Err(AnamnesisError::parse("the lengths of its columns are not in the file")),
             Self::Ternary(_) => Err(AnamnesisError::parse("its values before they became ternary are not in the file")),

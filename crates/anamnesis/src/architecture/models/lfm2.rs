@@ -30,6 +30,30 @@ pub(super) static ENCODER: Architecture = Architecture {
     ..PLAIN
 };
 
+/// The detokenizer of LFM 2.5 Audio: from the embeddings of codes to spectra, with a window in the layers of attention.
+pub(super) static DETOKENIZER: Architecture = Architecture {
+    name: "lfm2",
+    classes: &[class("Lfm25AudioTokenizer", "lfm2")],
+    renames: &[Rename::Anywhere("lfm.", "model.")],
+    // The embeddings of codes are in the projector's file, the window of the inverse transform in no file.
+    dropped: &["emb.emb", "istft.window"],
+    rules: &[
+        TENSORS,
+        DENSE_FFN,
+        &[model("lin.*", "dense_2.*", &[size(|config| config.divisor("output_size"), "output_size", ""), HIDDEN])
+            .biased(OPTIONAL)],
+    ],
+    keys: &[
+        COMMON,
+        KEYS,
+        FFN_KEY,
+        &[needed("attention.sliding_window", "sliding_window"), needed("embedding_length_out", "output_size")],
+    ],
+    tokenizer: TokenizerRules { kind: VocabularyKind::None, ..BPE },
+    restore: None,
+    ..PLAIN
+};
+
 const BIDIRECTIONAL: &[Key] = &[flag_fn("attention.causal", |config| {
     let class = config.texts("architectures")?.and_then(|classes| classes.first().copied());
     Ok((class == Some("Lfm2BidirectionalModel")).then_some(false))
@@ -48,7 +72,12 @@ pub(super) static MOE: Architecture = Architecture {
 const TOKENS: TokenizerRules = TokenizerRules { pre: &[(PreTokenizer::Llama3, "lfm2")], ..BPE };
 
 fn is_attention(config: &Config, layer: u64) -> Result<bool> {
-    Ok(config.text_of_layer("layer_types", layer)?.is_some_and(|kind| kind == "full_attention"))
+    Ok(match config.text_of_layer("layer_types", layer)? {
+        Some("full_attention") => true,
+        // The converter knows no window in models with experts.
+        Some("sliding_attention") => config.get("moe_intermediate_size").is_none(),
+        _ => false,
+    })
 }
 
 const FULL: Need = Need::When("layer_types", |config, layer| Ok(needed_if(is_attention(config, layer)?)));

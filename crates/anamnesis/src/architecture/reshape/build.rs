@@ -6,6 +6,7 @@ use super::constant::Constant;
 use super::each::Each;
 use super::folded::Folded;
 use super::interleaved::Interleaved;
+use super::linear::Linear;
 use super::picked::Picked;
 use super::stacked::Stacked;
 use super::unblocked::Unblocked;
@@ -95,6 +96,14 @@ impl Builder<'_> {
                 Some(Built { decoder: Arc::new(Interleaved { inner }), elements, parts })
             }
             Tree::After(tree, step) => self.step(tree, step),
+            Tree::Linear(layer) => {
+                self.block.is_none().then_some(())?;
+                let (inner, parts) = self.several([&layer.rows, &layer.matrix, &layer.bias].into_iter())?;
+                let [rows, matrix, bias] = <[Inner; 3]>::try_from(inner).ok()?;
+                let linear = Linear { rows, matrix, bias, inputs: layer.inputs, outputs: layer.outputs };
+                let elements = linear.elements();
+                Some(Built { decoder: Arc::new(linear), elements, parts })
+            }
         }
     }
 

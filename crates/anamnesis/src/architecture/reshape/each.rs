@@ -40,6 +40,7 @@ impl Hash for Each {
             Formula::Exponential => 8u8.hash(hasher),
             Formula::Logarithm => 9u8.hash(hasher),
             Formula::Softplus(length) => (7u8, length).hash(hasher),
+            Formula::Silu(length) => (10u8, length).hash(hasher),
             Formula::Times { row, period, factors } => {
                 (3u8, row, period).hash(hasher);
                 factors.iter().for_each(|(end, factor)| (end, factor.to_bits()).hash(hasher));
@@ -71,6 +72,12 @@ impl Each {
                 let in_vectors = sleef::in_vectors(*length);
                 for (element, value) in (first..).zip(values.iter_mut()) {
                     *value = sleef::softplus(*value, element < in_vectors);
+                }
+            }
+            Formula::Silu(length) => {
+                let in_vectors = sleef::in_vectors(*length);
+                for (element, value) in (first..).zip(values.iter_mut()) {
+                    *value = sleef::silu(*value, element < in_vectors);
                 }
             }
             Formula::Times { row, period, factors } => {

@@ -6,6 +6,7 @@
 //! | `stacked` | tensors concatenated | pieces of each |
 //! | `interleaved` | pieces of tensors in turn | as many of each |
 //! | `scheme::Transposed` | matrices transposed | columns of stored numbers, or a whole matrix |
+//! | `linear` | rows multiplied by a matrix | the rows that a tile covers, the matrix and the bias |
 //! | `each` | a formula on every value | the same values |
 //! | `table` | integers in another width | the stored integers |
 //! | `unblocked` | the values of blocks whose bytes are rearranged | the bytes |
@@ -15,6 +16,7 @@ mod constant;
 mod each;
 mod folded;
 mod interleaved;
+mod linear;
 mod picked;
 mod stacked;
 mod table;

@@ -6,6 +6,7 @@ mod byte_pair;
 mod chat_template;
 mod class;
 mod document;
+mod further;
 #[cfg(test)]
 pub(crate) mod hostile;
 mod internlm;
@@ -109,6 +110,7 @@ pub(crate) fn keys(files: &dyn SidecarFiles, request: &VocabularyRequest<'_>) ->
     if request.rules.no_space_prefix && metadata.entries().iter().any(is_sentencepiece) {
         metadata.truth("tokenizer.ggml.add_space_prefix", false);
     }
+    further::write(files, request, &mut metadata)?;
     overrides::write(&sources, request, &mut metadata)?;
     Ok(metadata)
 }

@@ -13,6 +13,7 @@ use crate::catalog::{MetadataArray, MetadataValue};
 use crate::error::{AnamnesisError, Result};
 
 const GENERATION: &str = "generation_config.json";
+const TEMPLATE: &str = "tokenizer.chat_template";
 /// The key of the token types, which come before special tokens.
 const TYPES: &str = "tokenizer.ggml.token_type";
 
@@ -23,7 +24,10 @@ pub(super) fn write(
 ) -> Result<()> {
     let overrides = &request.rules.overrides;
     if let Some(template) = overrides.chat_template {
-        metadata.text("tokenizer.chat_template", template);
+        metadata.text(TEMPLATE, template);
+    }
+    if overrides.no_template {
+        metadata.remove(TEMPLATE);
     }
     if !overrides.ids.is_empty() {
         let added = sources.settings.added_tokens()?;
@@ -58,11 +62,11 @@ pub(super) fn write(
     }
     if let Some(template) = overrides.default_template {
         match sources.files.read("chat_template.jinja")? {
-            Some(own) => metadata.text("tokenizer.chat_template", String::from_utf8_lossy(&own)),
-            None => metadata.text("tokenizer.chat_template", template),
+            Some(own) => metadata.text(TEMPLATE, String::from_utf8_lossy(&own)),
+            None => metadata.text(TEMPLATE, template),
         }
     }
-    let is_template = |(key, _): &(String, MetadataValue)| key.starts_with("tokenizer.chat_template");
+    let is_template = |(key, _): &(String, MetadataValue)| key.starts_with(TEMPLATE);
     if let Some(template) = overrides.unwritten_template
         && !metadata.entries().iter().any(is_template)
     {

@@ -1,6 +1,8 @@
 //! How llama.cpp's converter reads the vocabulary of an architecture (`set_vocab`), as data.
 
+use crate::architecture::config::Config;
 use crate::architecture::metadata_builder::MetadataBuilder;
+use crate::error::Result;
 
 /// The files that have the vocabulary of an architecture, and the keys added to it.
 #[derive(Debug, Clone, Copy)]
@@ -46,9 +48,14 @@ pub(crate) struct TokenizerRules {
     pub first_flags: &'static [(&'static str, bool)],
     /// Whether `suppress_tokens` of `generation_config.json` are written before the vocabulary.
     pub suppressed: bool,
+    /// Control tokens that the configuration names, after those of byte-level files.
+    pub further: Option<FurtherTokens>,
     /// Keys that are set after the vocabulary, whatever its files have.
     pub overrides: TokenOverrides,
 }
+
+/// Tokens by the configuration.
+pub(crate) type FurtherTokens = fn(&Config) -> Result<Vec<String>>;
 
 /// Keys that an architecture sets after its vocabulary is read.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +68,8 @@ pub(crate) struct TokenOverrides {
     pub config_ids: &'static [(&'static str, &'static str)],
     pub flags: &'static [(&'static str, bool)],
     pub chat_template: Option<&'static str>,
+    /// Whether no chat template is written.
+    pub no_template: bool,
     /// The chat template of models without one in a file of its own, whatever their settings have.
     pub default_template: Option<&'static str>,
     /// The file of llama.cpp with the template that its converter writes for models without one, and which is not written here.
@@ -80,6 +89,7 @@ pub(crate) const NO_OVERRIDES: TokenOverrides = TokenOverrides {
     config_ids: &[],
     flags: &[],
     chat_template: None,
+    no_template: false,
     default_template: None,
     unwritten_template: None,
     space_prefix: false,
@@ -227,6 +237,7 @@ pub(crate) const BPE: TokenizerRules = TokenizerRules {
     add: |_, _| {},
     first_flags: &[],
     suppressed: false,
+    further: None,
     overrides: NO_OVERRIDES,
 };
 
