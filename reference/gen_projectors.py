@@ -197,6 +197,25 @@ def finish(name, directory, tensors, preprocessor, types):
         subprocess.run([*program, "--outtype", kind, "--outfile", str(output)], check=True)
 
 
+# The converter lost the name of two norms of Gemma 3n with Gemma 4, and stops at them. gguf 0.18 had it.
+WITH_NAME = """
+import runpy, sys
+tree, *sys.argv = sys.argv[1:]
+sys.path[:0] = [tree, f"{tree}/gguf-py"]
+import gguf
+names = gguf.TensorNameMap.block_mappings_cfg
+norm = gguf.MODEL_TENSOR.A_ENC_CONV1D_NORM
+names[norm] = (*names[norm], "model.audio_tower.subsample_conv_projection.conv_{bid}.norm")
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def program(name):
+    """The converter, with the name it lacks for Gemma 3n."""
+    script = f"{LLAMA}/convert_hf_to_gguf.py"
+    return [sys.executable, "-c", WITH_NAME, LLAMA, script] if name == "gemma3n" else [sys.executable, script]
+
+
 def write_heads(name):
     """Converts a large tower, whose values are zeros, and writes the headers of the input and of the output."""
     config, shapes, kind = LARGE_TOWERS[name]
@@ -208,10 +227,11 @@ def write_heads(name):
         model, output = Path(folder) / name, Path(folder) / "output.gguf"
         model.mkdir()
         shutil.copy(directory / "config.json", model)
-        tensors = {key: torch.zeros(shape, dtype=torch.bfloat16) for key, shape in shapes.items()}
+        types = {key: torch.int64 if key.endswith("num_batches_tracked") else torch.bfloat16 for key in shapes}
+        tensors = {key: torch.zeros(shape, dtype=types[key]) for key, shape in shapes.items()}
         save_file(tensors, str(model / "model.safetensors"), metadata={"format": "pt"})
-        program = [sys.executable, f"{LLAMA}/convert_hf_to_gguf.py", str(model), "--mmproj"]
-        subprocess.run([*program, "--outtype", kind, "--outfile", str(output)], check=True)
+        options = [str(model), "--mmproj", "--outtype", kind, "--outfile", str(output)]
+        subprocess.run([*program(name), *options], check=True)
         with open(model / "model.safetensors", "rb") as file:
             length = file.read(8)
             (directory / "input.head").write_bytes(length + file.read(int.from_bytes(length, "little")))

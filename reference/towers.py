@@ -395,8 +395,98 @@ def step3_vl():
     return tensors | {"vit_large_projector.weight": [16, 6144]}
 
 
+def mobilenet(at):
+    """MobileNetV5 with 300 million parameters."""
+    tensors = {f"{at}conv_stem.conv.weight": [64, 3, 3, 3], f"{at}conv_stem.conv.bias": [64], f"{at}conv_stem.bn.weight": [64]}
+
+    def convolution(name, normed, outputs, inputs, size=1):
+        return {f"{name}.weight": [outputs, inputs, size, size], f"{normed}.weight": [outputs]}
+
+    def inverted(name, first, inner, second, inputs, outputs):
+        tensors = {f"{name}layer_scale.gamma": [outputs]}
+        if first:
+            tensors |= convolution(f"{name}dw_start.conv", f"{name}dw_start.bn", inputs, 1, first)
+        tensors |= convolution(f"{name}pw_exp.conv", f"{name}pw_exp.bn", inner, inputs)
+        if second:
+            tensors |= convolution(f"{name}dw_mid.conv", f"{name}dw_mid.bn", inner, 1, second)
+        return tensors | convolution(f"{name}pw_proj.conv", f"{name}pw_proj.bn", outputs, inner)
+
+    def attention(name, queries, keys, width, is_sampled):
+        tensors = {f"{name}layer_scale.gamma": [width], f"{name}norm.weight": [width]}
+        for part, rows, columns in (("query", queries, width), ("key", keys, width), ("value", keys, width), ("output", width, queries)):
+            tensors[f"{name}attn.{part}.proj.weight"] = [rows, columns, 1, 1]
+        for part in ("key", "value") if is_sampled else ():
+            tensors |= convolution(f"{name}attn.{part}.down_conv", f"{name}attn.{part}.norm", width, 1, 3)
+        return tensors
+
+    for place in range(3):
+        inner, inputs = (512, 128) if place else (256, 64)
+        name = f"{at}blocks.0.{place}."
+        tensors |= convolution(f"{name}conv_exp", f"{name}bn1", inner, inputs, 3)
+        tensors |= convolution(f"{name}conv_pwl", f"{name}bn2", 128, inner)
+    stages = [[(3, 768, 5), *[(5, 1024, 0), (3, 1024, 0)] * 2]]
+    stages += [[(5, 1536, 5), *[(5, 2560, 0)] * 7, (0, 640, 0), *[(768, 64), (0, 1280, 0)] * 14]]
+    stages += [[(5, 3840, 5), *[(1536, 96), (0, 2560, 0)] * 19]]
+    width = 128
+    for stage, blocks in enumerate(stages, 1):
+        outputs = (256, 640, 1280)[stage - 1]
+        for place, block in enumerate(blocks):
+            name = f"{at}blocks.{stage}.{place}."
+            tensors |= attention(name, *block, outputs, stage == 2) if len(block) == 2 else inverted(name, *block, width, outputs)
+            width = outputs
+    tensors |= convolution(f"{at}msfa.ffn.pw_exp.conv", f"{at}msfa.ffn.pw_exp.bn", 3840, 1920)
+    tensors |= convolution(f"{at}msfa.ffn.pw_proj.conv", f"{at}msfa.ffn.pw_proj.bn", 2048, 3840)
+    return tensors | {f"{at}msfa.norm.weight": [2048]}
+
+
+def gemma3n():
+    tensors = mobilenet("model.vision_tower.timm_model.")
+    at = "model.audio_tower.subsample_conv_projection."
+    tensors |= {f"{at}conv_0.conv.weight": [8, 1, 3, 3], f"{at}conv_0.norm.weight": [8]}
+    tensors |= {f"{at}conv_1.conv.weight": [4, 8, 3, 3], f"{at}conv_1.norm.weight": [4]}
+    tensors |= linear(f"{at}input_proj_linear", 16, 12, False)
+    for layer in range(2):
+        at = f"model.audio_tower.conformer.{layer}."
+        for part in ("ffw_layer_start", "ffw_layer_end"):
+            tensors |= norm(f"{at}{part}.pre_layer_norm", 16, False) | norm(f"{at}{part}.post_layer_norm", 16, False)
+            tensors |= linear(f"{at}{part}.ffw_layer_1", 64, 16, False) | linear(f"{at}{part}.ffw_layer_2", 16, 64, False)
+        tensors |= norm(f"{at}attention.pre_attn_norm", 16, False) | norm(f"{at}attention.post_norm", 16, False)
+        tensors |= {f"{at}attention.attn.per_dim_scale": [8]} | linear(f"{at}attention.post", 16, 16, False)
+        for part in ("q_proj", "k_proj", "v_proj", "relative_position_embedding.pos_proj"):
+            tensors |= linear(f"{at}attention.attn.{part}", 16, 16, False)
+        tensors |= norm(f"{at}lconv1d.pre_layer_norm", 16, False) | norm(f"{at}lconv1d.conv_norm", 16, False)
+        tensors |= linear(f"{at}lconv1d.linear_start", 32, 16, False) | linear(f"{at}lconv1d.linear_end", 16, 16, False)
+        tensors |= {f"{at}lconv1d.depthwise_conv1d.weight": [16, 1, 5], f"{at}norm.weight": [16]}
+    for part, tokens, width in (("vision", 8, 2048), ("audio", 6, 16)):
+        at = f"model.embed_{part}."
+        tensors |= {f"{at}embedding.weight": [tokens, width]} | linear(f"{at}embedding_projection", 20, width, False)
+        tensors |= norm(f"{at}hard_embedding_norm", width, False) | norm(f"{at}soft_embedding_norm", width, False)
+    return tensors
+
+
 # Towers that the converter has one size for. Only the headers of their files are kept.
 LARGE_TOWERS = {
+    "gemma3n": (
+        {
+            "architectures": ["Gemma3nForConditionalGeneration"],
+            "model_type": "gemma3n_tower",
+            "text_config": {**TEXT, "hidden_size": 20},
+            "vision_config": {"architecture": "mobilenetv5_300m_enc", "model_args": None, "hidden_size": 2048, "vocab_size": 8},
+            "audio_config": {
+                "vocab_size": 6,
+                "hidden_size": 16,
+                "input_feat_size": 10,
+                "conf_num_attention_heads": 2,
+                "conf_num_hidden_layers": 2,
+                "conf_conv_kernel_size": 5,
+                "sscp_conv_channel_size": [8, 4],
+                "sscp_conv_kernel_size": [[3, 3], [3, 3]],
+                "sscp_conv_stride_size": [[2, 2], [2, 2]],
+            },
+        },
+        gemma3n(),
+        "f16",
+    ),
     "step3_vl": (
         {
             "architectures": ["StepVLForConditionalGeneration"],

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anamnesis::{
     Checkpoint, ConvertOptions, ConvertTarget, Dtype, Mount, ParseLimits, PositionedRead, Store, StoreEntry,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::support::{assert_mentions, fixture};
 
@@ -40,12 +40,23 @@ struct Folder {
 
 impl Folder {
     fn of(case: &str, change: impl FnOnce(&mut Value)) -> Self {
+        Self::with_tensors(case, change, |_| {})
+    }
+
+    /// A model of another configuration with other tensors.
+    fn with_tensors(
+        case: &str,
+        change: impl FnOnce(&mut Value),
+        tensors: impl FnOnce(&mut Map<String, Value>),
+    ) -> Self {
         let read = |name: &str| std::fs::read(fixture("large_projectors").join(case).join(name)).unwrap();
         let mut config: Value = serde_json::from_slice(&read("config.json")).unwrap();
         change(&mut config);
-        let header = read("input.head");
-        let tensors: Value = serde_json::from_slice(&header[8..]).unwrap();
-        let ends = tensors.as_object().unwrap().values().filter_map(|tensor| tensor["data_offsets"][1].as_u64());
+        let mut described: Map<String, Value> = serde_json::from_slice(&read("input.head")[8..]).unwrap();
+        tensors(&mut described);
+        let text = serde_json::to_vec(&described).unwrap();
+        let header = [&(text.len() as u64).to_le_bytes()[..], &text].concat();
+        let ends = described.values().filter_map(|tensor| tensor["data_offsets"][1].as_u64());
         let size = header.len() as u64 + ends.max().unwrap();
         Self { config: config.to_string().into_bytes(), model: Arc::new(Zeros { header, size }) }
     }
@@ -100,14 +111,96 @@ impl Write for First<'_> {
 
 #[test]
 fn the_header_is_that_of_the_converter() {
-    let case = "step3_vl";
-    let wanted = std::fs::read(fixture("large_projectors").join(case).join("f16.head")).unwrap();
-    let (_mount, plan) = Folder::of(case, |_| {}).plan(case).unwrap();
-    let mut made = Vec::new();
-    let ended = plan.write_to(First(&mut made, wanted.len()), |_| {});
-    assert!(ended.is_err() && made.len() >= wanted.len(), "{} bytes", made.len());
-    made.truncate(wanted.len());
-    assert!(made == wanted, "the headers differ");
+    for case in ["gemma3n", "step3_vl"] {
+        let wanted = std::fs::read(fixture("large_projectors").join(case).join("f16.head")).unwrap();
+        let (_mount, plan) = Folder::of(case, |_| {}).plan(case).unwrap();
+        let mut made = Vec::new();
+        let ended = plan.write_to(First(&mut made, wanted.len()), |_| {});
+        assert!(ended.is_err() && made.len() >= wanted.len(), "{case}: {} bytes", made.len());
+        made.truncate(wanted.len());
+        assert!(made == wanted, "{case}: the headers differ");
+    }
+}
+
+#[test]
+fn a_missing_surplus_or_misshapen_tensor_is_refused_by_name() {
+    let tower = "model.vision_tower.timm_model.";
+    for (place, name) in [
+        "blocks.0.2.conv_pwl.weight",
+        "blocks.1.4.dw_start.bn.weight",
+        "blocks.2.35.attn.value.down_conv.weight",
+        "blocks.3.38.layer_scale.gamma",
+        "conv_stem.conv.bias",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("{tower}{name}");
+        let planned = |kind: &str, tensors: &dyn Fn(&mut Map<String, Value>)| {
+            let folder = Folder::with_tensors("gemma3n", |_| {}, |described| tensors(described));
+            folder.plan(&format!("gemma3n{kind}{place}")).err().expect("refused").to_string()
+        };
+        // A tensor in place of another, so that no bytes are without a tensor.
+        let renamed = planned("renamed", &|described| {
+            let tensor = described.remove(&name).unwrap();
+            described.insert(format!("{tower}blocks.0.0.unknown.weight"), tensor);
+        });
+        assert_mentions(&renamed, &["blocks.0.0.unknown.weight"]);
+        let missing = planned("missing", &|described| {
+            let tensor = described.remove(&name).unwrap();
+            described.insert("lm_head.weight".to_owned(), tensor);
+        });
+        assert_mentions(&missing, &[&name, "missing"]);
+        let misshapen = planned("misshapen", &|described| {
+            let shape = described[&name]["shape"].as_array_mut().unwrap();
+            let half = shape[0].as_u64().unwrap() / 2;
+            shape[0] = json!(half);
+            shape.insert(0, json!(2));
+        });
+        assert_mentions(&misshapen, &[&name]);
+    }
+    let second = |described: &mut Map<String, Value>| {
+        let tensor = described.remove("model.embed_vision.hard_embedding_norm.weight").unwrap();
+        described.insert(format!("{tower}blocks.2.37.layer_scale.gamma"), tensor);
+    };
+    let error =
+        Folder::with_tensors("gemma3n", |_| {}, second).plan("gemma3nblock").err().map(|error| error.to_string());
+    assert_mentions(&error.expect("refused"), &["blocks.2.37", "vision_config.architecture"]);
+}
+
+#[test]
+fn every_unfit_key_of_a_tower_is_named() {
+    let values = [json!(null), json!("x"), json!(0), json!(-1), json!(1u64 << 31), json!([1]), json!({})];
+    for (case, object, key) in [
+        ("gemma3n", "vision_config", "architecture"),
+        ("gemma3n", "vision_config", "model_args"),
+        ("gemma3n", "vision_config", "hidden_size"),
+        ("gemma3n", "vision_config", "vocab_size"),
+        ("gemma3n", "audio_config", "vocab_size"),
+        ("gemma3n", "audio_config", "hidden_size"),
+        ("gemma3n", "audio_config", "input_feat_size"),
+        ("gemma3n", "audio_config", "conf_num_attention_heads"),
+        ("gemma3n", "audio_config", "conf_num_hidden_layers"),
+        ("gemma3n", "audio_config", "conf_conv_kernel_size"),
+        ("gemma3n", "audio_config", "sscp_conv_channel_size"),
+        ("gemma3n", "audio_config", "sscp_conv_kernel_size"),
+        ("gemma3n", "audio_config", "sscp_conv_stride_size"),
+        ("gemma3n", "text_config", "hidden_size"),
+    ] {
+        for (place, value) in values.iter().enumerate() {
+            // No further arguments.
+            if key == "model_args" && (value.is_null() || value.is_object()) {
+                continue;
+            }
+            let folder = Folder::of(case, |config| {
+                let object = if object.is_empty() { config } else { &mut config[object] };
+                object[key] = value.clone();
+            });
+            let error = folder.plan(&format!("{case}{object}{key}{place}")).err().map(|error| error.to_string());
+            let error = error.unwrap_or_else(|| panic!("{case}: {object}.{key} = {value} was planned"));
+            assert!(error.contains(key), "{case}: {object}.{key} = {value}: {error}");
+        }
+    }
 }
 
 #[test]

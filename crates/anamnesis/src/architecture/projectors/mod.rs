@@ -10,6 +10,8 @@
 #[cfg(feature = "architectures")]
 mod keys;
 #[cfg(feature = "architectures")]
+mod mobilenet;
+#[cfg(feature = "architectures")]
 mod prelude;
 mod registry;
 mod settings;
@@ -41,6 +43,7 @@ projectors! {
     dots_ocr,
     exaone,
     gemma3,
+    gemma3n,
     gemma4,
     gemma4_unified,
     glm4v,
