@@ -38,8 +38,28 @@ impl Architecture {
     }
 }
 
-/// The reason to refuse a class, with the most similar one.
+/// Classes of llama.cpp's converter whose files there is nothing to compare with, and why.
+const WITHOUT_COMPARISON: [(&[&str], &str); 2] = [
+    (
+        &["BaichuanForCausalLM", "BaiChuanForCausalLM"],
+        "llama.cpp's converter calls itself without end for models of this class, so that it writes no file",
+    ),
+    (
+        &["PlamoForCausalLM"],
+        "of the first PLaMo, llama.cpp's converter reads the size of 13B alone, which is not read here",
+    ),
+];
+
+/// The reason to refuse a class, with the most similar one if nothing else is known of it.
 fn unknown_class(class: &str) -> String {
+    if let Some((_, why)) = WITHOUT_COMPARISON.iter().find(|(classes, _)| classes.contains(&class)) {
+        return (*why).to_owned();
+    }
+    if Architecture::projectors().any(|projector| projector.classes().any(|known| known == class)) {
+        return "only its towers are known, as a projector; its language model is converted by a class of its own, which \
+                text_config of config.json may name"
+            .to_owned();
+    }
     let known: Vec<&str> = Architecture::all().flat_map(Architecture::classes).collect();
     let nearest = known.iter().max_by_key(|known| similarity(class, known)).copied().unwrap_or("");
     format!(
@@ -67,6 +87,22 @@ fn similarity(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn classes_that_are_not_converted_have_a_reason() {
+        for (class, why) in [
+            ("BaichuanForCausalLM", "calls itself"),
+            ("BaiChuanForCausalLM", "calls itself"),
+            ("PlamoForCausalLM", "13B alone"),
+            ("UltravoxModel", "only its towers"),
+            ("GraniteSpeechForConditionalGeneration", "only its towers"),
+            ("LamaForCausalLM", "the most similar"),
+        ] {
+            let raw = Map::from_iter([("architectures".to_owned(), Value::from(vec![class]))]);
+            let refused = Architecture::of_config(&raw).err().map(|error| error.to_string());
+            assert!(refused.as_ref().is_some_and(|refused| refused.contains(why)), "{class}: {refused:?}");
+        }
+    }
 
     #[test]
     fn every_tensor_has_a_shape_and_rules_for_the_same_one_agree() {
