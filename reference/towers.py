@@ -464,8 +464,81 @@ def gemma3n():
     return tensors
 
 
+def radio():
+    """RADIO's ViT-H and the layers behind it."""
+    at = "vision_model.radio_model.model.patch_generator."
+    tensors = {f"{at}cls_token.token": [10, 1280], f"{at}embedder.weight": [1280, 48], f"{at}pos_embed": [1, 49, 1280]}
+    tensors |= {f"{at}video_embedder.weight": [1280, 96], "vision_model.radio_model.input_conditioner.norm_mean": [3, 1, 1]}
+    for layer in range(32):
+        at = f"vision_model.radio_model.model.blocks.{layer}."
+        tensors |= norm(f"{at}norm1", 1280) | norm(f"{at}norm2", 1280)
+        tensors |= linear(f"{at}attn.qkv", 3840, 1280) | linear(f"{at}attn.proj", 1280, 1280)
+        tensors |= linear(f"{at}mlp.fc1", 5120, 1280) | linear(f"{at}mlp.fc2", 1280, 5120)
+    return tensors | norm("mlp1.0", 5120, False) | linear("mlp1.1", 24, 5120, False) | linear("mlp1.3", 20, 24, False)
+
+
+def parakeet(bias):
+    at = "sound_encoder.encoder.subsampling."
+    tensors = linear(f"{at}linear", 16, 12)
+    for place, inputs, size in ((0, 1, 3), (2, 1, 3), (3, 6, 1), (5, 1, 3), (6, 6, 1)):
+        tensors |= {f"{at}layers.{place}.weight": [6, inputs, size, size], f"{at}layers.{place}.bias": [6]}
+    at = "sound_encoder.encoder.feature_extractor.featurizer."
+    tensors |= {f"{at}fb": [1, 16, 9], f"{at}window": [12]}
+    for layer in range(2):
+        at = f"sound_encoder.encoder.layers.{layer}."
+        for part in ("feed_forward1", "feed_forward2"):
+            tensors |= linear(f"{at}{part}.linear1", 28, 16, bias) | linear(f"{at}{part}.linear2", 16, 28, bias)
+            tensors |= norm(f"{at}norm_{part}", 16)
+        for part in ("q_proj", "k_proj", "v_proj", "o_proj"):
+            tensors |= linear(f"{at}self_attn.{part}", 16, 16, bias)
+        tensors |= linear(f"{at}self_attn.relative_k_proj", 16, 16, False)
+        tensors |= {f"{at}self_attn.bias_{part}": [2, 8] for part in "uv"} | batch_norm(f"{at}conv.norm", 16)
+        for part in ("norm_self_att", "norm_conv", "norm_out"):
+            tensors |= norm(f"{at}{part}", 16)
+        for part, shape in (("pointwise_conv1", [32, 16, 1]), ("depthwise_conv", [16, 1, 5]), ("pointwise_conv2", [16, 16, 1])):
+            tensors |= {f"{at}conv.{part}.weight": shape} | ({f"{at}conv.{part}.bias": shape[:1]} if bias else {})
+    at = "sound_projection."
+    return tensors | norm(f"{at}norm", 16, False) | linear(f"{at}linear1", 22, 16, False) | linear(f"{at}linear2", 20, 22, False)
+
+
 # Towers that the converter has one size for. Only the headers of their files are kept.
 LARGE_TOWERS = {
+    "nemotron_vl": (
+        {
+            "architectures": ["NemotronH_Nano_VL_V2"],
+            "model_type": "nemotron_vl_tower",
+            "llm_config": {**TEXT, "hidden_size": 20},
+            "vision_config": {"patch_size": 4},
+            "force_image_size": 20,
+            "projector_hidden_size": 24,
+        },
+        radio(),
+        "f16",
+    ),
+    "nemotron_omni": (
+        {
+            "architectures": ["NemotronH_Nano_Omni"],
+            "model_type": "nemotron_omni_tower",
+            "llm_config": {**TEXT, "hidden_size": 20},
+            "vision_config": {"architectures": ["RADIOModel"], "patch_size": 4},
+            "sound_config": {
+                "hidden_size": 16,
+                "intermediate_size": 28,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 2,
+                "num_mel_bins": 16,
+                "subsampling_factor": 8,
+                "subsampling_conv_channels": 6,
+                "conv_kernel_size": 5,
+                "projection_hidden_size": 22,
+            },
+            "force_image_size": 28,
+            "downsample_ratio": 0.5,
+            "projector_hidden_size": 24,
+        },
+        radio() | parakeet(True),
+        "f16",
+    ),
     "gemma3n": (
         {
             "architectures": ["Gemma3nForConditionalGeneration"],

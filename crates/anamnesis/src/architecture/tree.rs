@@ -48,6 +48,8 @@ pub(crate) enum Step {
     Each(Formula),
     /// Every `count` rows become one.
     Fold { row: u64, count: u64, fold: Fold },
+    /// `from` by `from` rows become `to` by `to`, interpolated between the corners.
+    Resample { row: u64, from: u64, to: u64 },
 }
 
 /// How several rows become one.

@@ -111,7 +111,7 @@ impl Write for First<'_> {
 
 #[test]
 fn the_header_is_that_of_the_converter() {
-    for case in ["gemma3n", "step3_vl"] {
+    for case in ["gemma3n", "nemotron_omni", "nemotron_vl", "step3_vl"] {
         let wanted = std::fs::read(fixture("large_projectors").join(case).join("f16.head")).unwrap();
         let (_mount, plan) = Folder::of(case, |_| {}).plan(case).unwrap();
         let mut made = Vec::new();
@@ -159,6 +159,22 @@ fn a_missing_surplus_or_misshapen_tensor_is_refused_by_name() {
         });
         assert_mentions(&misshapen, &[&name]);
     }
+    for (case, name) in [
+        ("nemotron_vl", "vision_model.radio_model.model.patch_generator.pos_embed"),
+        ("nemotron_vl", "vision_model.radio_model.model.blocks.31.mlp.fc2.bias"),
+        ("nemotron_vl", "mlp1.1.weight"),
+        ("nemotron_omni", "sound_encoder.encoder.layers.1.conv.norm.running_var"),
+        ("nemotron_omni", "sound_encoder.encoder.layers.1.conv.pointwise_conv2.bias"),
+        ("nemotron_omni", "sound_projection.norm.weight"),
+    ] {
+        let missing = |described: &mut Map<String, Value>| {
+            let tensor = described.remove(name).unwrap();
+            described.insert("language_model.lm_head.weight".to_owned(), tensor);
+        };
+        let place = format!("{case}{}", name.len());
+        let error = Folder::with_tensors(case, |_| {}, missing).plan(&place).err().map(|error| error.to_string());
+        assert_mentions(&error.expect("refused"), &[name, "missing"]);
+    }
     let second = |described: &mut Map<String, Value>| {
         let tensor = described.remove("model.embed_vision.hard_embedding_norm.weight").unwrap();
         described.insert(format!("{tower}blocks.2.37.layer_scale.gamma"), tensor);
@@ -186,10 +202,26 @@ fn every_unfit_key_of_a_tower_is_named() {
         ("gemma3n", "audio_config", "sscp_conv_kernel_size"),
         ("gemma3n", "audio_config", "sscp_conv_stride_size"),
         ("gemma3n", "text_config", "hidden_size"),
+        ("nemotron_vl", "vision_config", "patch_size"),
+        ("nemotron_vl", "llm_config", "hidden_size"),
+        ("nemotron_vl", "", "force_image_size"),
+        ("nemotron_vl", "", "projector_hidden_size"),
+        ("nemotron_omni", "", "downsample_ratio"),
+        ("nemotron_omni", "sound_config", "hidden_size"),
+        ("nemotron_omni", "sound_config", "intermediate_size"),
+        ("nemotron_omni", "sound_config", "num_hidden_layers"),
+        ("nemotron_omni", "sound_config", "num_attention_heads"),
+        ("nemotron_omni", "sound_config", "num_mel_bins"),
+        ("nemotron_omni", "sound_config", "subsampling_factor"),
+        ("nemotron_omni", "sound_config", "subsampling_conv_channels"),
+        ("nemotron_omni", "sound_config", "conv_kernel_size"),
+        ("nemotron_omni", "sound_config", "projection_hidden_size"),
     ] {
         for (place, value) in values.iter().enumerate() {
-            // No further arguments.
-            if key == "model_args" && (value.is_null() || value.is_object()) {
+            // Keys that have defaults; no further arguments.
+            let is_default = ["model_args", "force_image_size", "projector_hidden_size", "projection_hidden_size"];
+            let is_absent = value.is_null() && (is_default.contains(&key) || key == "downsample_ratio");
+            if is_absent || key == "model_args" && value.is_object() {
                 continue;
             }
             let folder = Folder::of(case, |config| {

@@ -149,7 +149,9 @@ impl Product {
                 let formula = Formula::Times { row: row_of(*row)?, period: *period, factors: factors.clone() };
                 self.b = self.b.after(Step::Each(formula));
             }
-            Step::Each(_) | Step::Fold { .. } => return Err(no_form("a formula that is not linear")),
+            Step::Each(_) | Step::Fold { .. } | Step::Resample { .. } => {
+                return Err(no_form("a formula that is not linear"));
+            }
         }
         Ok(self)
     }

@@ -92,6 +92,8 @@ pub(crate) enum Change {
     NormScale,
     /// The shift of a batch norm, from a stack of its weight, bias, mean and variance.
     NormShift,
+    /// Values of a square of places, `[1, places, values]`, become those of a square with sides of this size.
+    Resampled(Size),
     /// The product of a stack of two vectors.
     Product,
     /// The rows of several tensors, one after another; the size counts the tensors.
@@ -282,6 +284,7 @@ impl Change {
             }
             Self::NormScale => tensor.folded(2, Fold::NormScale),
             Self::NormShift => tensor.folded(4, Fold::NormShift),
+            Self::Resampled(side) => resampled(tensor, config, side),
             Self::Product => tensor.folded(2, Fold::Product),
             Self::Joined(_) | Self::Combined(_) => Ok(tensor),
             Self::CutToVocabulary => match (&tensor.shape[..], config.vocabulary) {
@@ -394,6 +397,7 @@ impl Change {
             | Self::AsList
             | Self::WithoutLast
             | Self::Softplus
+            | Self::Resampled(_)
             | Self::NormScale
             | Self::NormShift => Err(AnamnesisError::parse("tensors of projectors are not restored")),
             Self::Product => Err(AnamnesisError::parse("the factors of its values are not in the file")),
@@ -456,6 +460,28 @@ fn first_two_swapped(tensor: Reshaped) -> Result<Reshaped> {
         }
         _ => Err(misfit(&tensor.shape, "three dimensions")),
     }
+}
+
+/// The most places that a square of places becomes.
+const MOST_PLACES: u64 = 1 << 20;
+
+/// A square of places with another number of them.
+fn resampled(tensor: Reshaped, config: &Config, side: Size) -> Result<Reshaped> {
+    let (&[1, places, values], to) = (&tensor.shape[..], (side.of)(config)?) else {
+        return Err(misfit(&tensor.shape, "[1, places, values]"));
+    };
+    let from = (places as u64).isqrt();
+    if from * from != places as u64 || values == 0 {
+        return Err(misfit(&tensor.shape, "a square of places"));
+    }
+    if to == 0 || to.checked_mul(to).is_none_or(|all| all > MOST_PLACES) {
+        return Err(AnamnesisError::parse(format!("{to} by {to} places are not possible ({})", side.hf)));
+    }
+    if from == to {
+        return Ok(tensor);
+    }
+    let step = Step::Resample { row: values as u64, from, to };
+    Ok(tensor.after(step).with_shape(vec![1, (to * to) as usize, values]))
 }
 
 /// Blocks of rows, of which two change places.

@@ -61,6 +61,7 @@ projectors! {
     minicpmv,
     minimax_m3,
     muse_glimmer,
+    nemotron_vl,
     paddle_ocr,
     phi4,
     pixtral,

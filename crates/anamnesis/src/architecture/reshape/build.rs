@@ -8,6 +8,7 @@ use super::folded::Folded;
 use super::interleaved::Interleaved;
 use super::linear::Linear;
 use super::picked::Picked;
+use super::resampled::Resampled;
 use super::stacked::Stacked;
 use super::unblocked::Unblocked;
 use crate::architecture::tree::{Step, Tree};
@@ -159,6 +160,12 @@ impl Builder<'_> {
                 let folded = Folded { inner, row, count, fold, is_half };
                 let elements = folded.elements();
                 (Arc::new(folded), elements)
+            }
+            &Step::Resample { row, from, to } => {
+                self.block.is_none().then_some(())?;
+                let resampled = Resampled { inner, row, from, to };
+                let elements = resampled.elements();
+                (Arc::new(resampled), elements)
             }
             _ => {
                 let picked = Picked::of(inner, step, |row| self.scaled(row))?;

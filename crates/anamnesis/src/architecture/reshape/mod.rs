@@ -8,6 +8,7 @@
 //! | `scheme::Transposed` | matrices transposed | columns of stored numbers, or a whole matrix |
 //! | `linear` | rows multiplied by a matrix | the rows that a tile covers, the matrix and the bias |
 //! | `each` | a formula on every value | the same values |
+//! | `resampled` | a grid of rows in another size | the lines around each line |
 //! | `table` | integers in another width | the stored integers |
 //! | `unblocked` | the values of blocks whose bytes are rearranged | the bytes |
 
@@ -18,6 +19,7 @@ mod folded;
 mod interleaved;
 mod linear;
 mod picked;
+mod resampled;
 mod stacked;
 mod table;
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl Picked {
             }
             Step::Part { row, per, start, count } => (row, Pick::Part { per, start, count }),
             Step::Every { row, step, first } => (row, Pick::Every { step, first }),
-            Step::Transpose { .. } | Step::Each(_) | Step::Fold { .. } => return None,
+            Step::Transpose { .. } | Step::Each(_) | Step::Fold { .. } | Step::Resample { .. } => return None,
         };
         Some(Self { inner, row: bytes(row)?.max(1), pick })
     }

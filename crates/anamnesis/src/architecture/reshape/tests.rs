@@ -124,6 +124,36 @@ fn matrices_are_turned() {
     assert_gives(&transposed, 24, &wanted);
 }
 
+/// `torch.nn.functional.interpolate` of the same grid, bilinear with `align_corners`.
+#[test]
+fn grids_are_interpolated_between_their_corners() {
+    let resampled = |to| Tree::Tensor(0).after(Step::Resample { row: 16, from: 8, to });
+    let smaller = [
+        (1, [22.4, 23.4, 24.4]),
+        (8, [224.0, 225.0, 226.0]),
+        (13, [380.800_02, 381.8, 382.8]),
+        (22, [627.199_95, 628.199_95, 629.199_95]),
+        (34, [985.6, 986.600_04, 987.6]),
+        (35, [1008.0, 1009.0, 1010.0]),
+    ];
+    let larger = [
+        (1, [11.2, 12.2, 13.2]),
+        (17, [156.799_99, 157.8, 158.8]),
+        (60, [504.0, 505.0, 506.0]),
+        (100, [817.6, 818.6, 819.6]),
+        (119, [996.8, 997.8, 998.8]),
+    ];
+    for (to, known) in [(6, &smaller[..]), (11, &larger)] {
+        for (granule, granules) in [(1, 1), (16, 2), (24, 1), (1024, 1000)] {
+            let values = decoded(&resampled(to), 1024, granule, granules);
+            assert_eq!(values.len() as u64, to * to * 16);
+            for (place, wanted) in known {
+                assert_eq!(values[place * 16..place * 16 + 3], *wanted, "{place}");
+            }
+        }
+    }
+}
+
 #[test]
 fn tensors_are_stacked_and_woven() {
     let stack = Tree::Stacked(vec![Tree::Tensor(1), Tree::Tensor(0), Tree::Tensor(2)]);
