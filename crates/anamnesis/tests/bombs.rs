@@ -8,9 +8,7 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use anamnesis::{
     AnamnesisError, Checkpoint, InspectOptions, MemoryTensor, MemoryTensors, OpenOptions, ParseLimits, TargetDtype,
@@ -18,6 +16,7 @@ use anamnesis::{
 };
 use support::gguf::{Gguf, tag};
 use support::pickle::{Pickle, torch_archive};
+use support::time::processor_time;
 use support::zip::{Entry, archive, body, bytes_array, end, end64, npy};
 use support::{onnx, raw};
 
@@ -302,14 +301,6 @@ fn swollen() -> Vec<(&'static str, Vec<Vec<u8>>)> {
 fn decode_all(bytes: Vec<u8>) -> bool {
     let Ok(checkpoint) = Checkpoint::from_bytes(bytes, &ParseLimits::default()) else { return false };
     checkpoint.decoded(TargetDtype::F32).all(|tensor| tensor.is_ok())
-}
-
-/// The time that this thread has run; where the system does not count it, the time that has passed.
-fn processor_time() -> Duration {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    let counted = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanoseconds = counted.and_then(|text| text.split(' ').next()?.parse().ok());
-    nanoseconds.map_or_else(|| START.elapsed(), Duration::from_nanos)
 }
 
 #[test]

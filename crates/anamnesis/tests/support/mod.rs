@@ -7,6 +7,7 @@ pub mod gguf;
 mod kept;
 pub mod onnx;
 pub mod pickle;
+pub mod time;
 pub mod zip;
 
 use std::collections::BTreeMap;
