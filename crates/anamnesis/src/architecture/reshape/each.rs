@@ -5,15 +5,16 @@ use std::ops::Range;
 
 use anamnesis_kernels::chosen::round_slice;
 use anamnesis_kernels::float::{bf16, f16};
-use anamnesis_kernels::widen_f32;
 
 use crate::architecture::exponential::exponential;
 use crate::architecture::sleef;
 use crate::architecture::tree::Formula;
 use crate::catalog::{Dtype, TargetDtype};
 use crate::error::Result;
-use crate::scheme::coder::{filled, rounded};
+use crate::scheme::coder::rounded;
 use crate::scheme::{Context, Inner, TileDecoder, Window};
+
+use super::values::values;
 
 /// A formula on the values of another decoder.
 pub(super) struct Each {
@@ -127,14 +128,10 @@ impl TileDecoder for Each {
         context: &mut Context,
     ) -> Result<usize> {
         let level = context.level();
-        let count = (elements.end - elements.start) as usize;
-        let mut all = context.lend(count * 4);
-        self.inner.decode(&elements, inputs, TargetDtype::F32, &mut all, context)?;
-        let values = context.floats(count);
-        filled(widen_f32(level, &all, values), count)?;
-        self.change(elements.start, values);
-        let written = round_slice(level, rounded(target), values, out);
-        context.take_back(all);
+        let (mut values, _) = values(&self.inner, &elements, inputs, context)?;
+        self.change(elements.start, &mut values);
+        let written = round_slice(level, rounded(target), &values, out);
+        context.take_back_floats(values);
         Ok(written)
     }
 

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use anamnesis_kernels::chosen::round_slice;
 use anamnesis_kernels::float::f16;
-use anamnesis_kernels::widen_f32;
 
 use crate::architecture::tree::Fold;
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{filled, rounded};
+use crate::scheme::coder::rounded;
 use crate::scheme::{Context, Inner, TileDecoder, Window};
+
+use super::values::values;
 
 /// One row for every `count` rows of another decoder.
 #[derive(Hash)]
@@ -80,18 +81,14 @@ impl TileDecoder for Folded {
         let level = context.level();
         let (row, count) = (self.row.max(1) as usize, self.count as usize);
         let read = elements.start * self.count..elements.end * self.count;
-        let length = (read.end - read.start) as usize;
-        let mut all = context.lend(length * 4);
-        self.inner.decode(&read, inputs, TargetDtype::F32, &mut all, context)?;
-        let values = context.floats(length);
-        filled(widen_f32(level, &all, values), length)?;
+        let (values, _) = values(&self.inner, &read, inputs, context)?;
         let groups = values.chunks_exact(row * count);
         let fold = |group: &[f32]| -> Vec<f32> {
             (0..row).map(|place| self.value(|of| group.get(of * row + place).copied().unwrap_or(f32::NAN))).collect()
         };
         let folded: Vec<f32> = groups.flat_map(fold).collect();
         let written = round_slice(level, rounded(target), &folded, out);
-        context.take_back(all);
+        context.take_back_floats(values);
         Ok(written)
     }
 

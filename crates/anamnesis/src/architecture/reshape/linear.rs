@@ -3,12 +3,14 @@
 use std::ops::Range;
 
 use anamnesis_kernels::chosen::round_slice;
-use anamnesis_kernels::{products, widen_f32};
+use anamnesis_kernels::products;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
 use crate::scheme::coder::{filled, rounded};
 use crate::scheme::{Context, Inner, TileDecoder, Window};
+
+use super::values::values;
 
 /// A linear layer on the rows of another decoder.
 #[derive(Hash)]
@@ -42,22 +44,6 @@ impl Linear {
 /// The terms of a block of `width` terms in all: fewer than two whole blocks are halved.
 fn block(width: usize) -> usize {
     if (TERMS + 1..2 * TERMS).contains(&width) { width.div_ceil(2) } else { TERMS }
-}
-
-/// The values of a range, in F32.
-fn values<'i, 'b>(
-    inner: &Inner,
-    range: &Range<u64>,
-    inputs: &'i [&'b [u8]],
-    context: &mut Context,
-) -> Result<(Vec<f32>, &'i [&'b [u8]])> {
-    let count = (range.end - range.start) as usize;
-    let mut bytes = context.lend(count * 4);
-    let inputs = inner.decode(range, inputs, TargetDtype::F32, &mut bytes, context)?;
-    let mut values = context.lend_floats(count);
-    filled(widen_f32(context.level(), &bytes, &mut values), count)?;
-    context.take_back(bytes);
-    Ok((values, inputs))
 }
 
 impl TileDecoder for Linear {

@@ -25,6 +25,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod unblocked;
+mod values;
 
 pub(crate) use build::{Built, Leaf, as_blocks, as_values};
 pub(crate) use table::TableDecoder;

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use anamnesis_kernels::chosen::round_slice;
 use anamnesis_kernels::float::Fused;
-use anamnesis_kernels::widen_f32;
 
 use crate::catalog::TargetDtype;
 use crate::error::Result;
-use crate::scheme::coder::{filled, rounded};
+use crate::scheme::coder::rounded;
 use crate::scheme::{Context, Inner, TileDecoder, Window};
+
+use super::values::values;
 
 /// `to` by `to` rows of `row` elements, from a grid of `from` by `from`.
 #[derive(Hash)]
@@ -98,13 +99,10 @@ impl TileDecoder for Resampled {
         let (mut inputs, mut made) = (inputs, Vec::new());
         for line in elements.start / self.line()..elements.end / self.line() {
             let read = self.source(line);
-            let length = (read.end - read.start) as usize;
-            let mut all = context.lend(length * 4);
-            inputs = self.inner.decode(&read, inputs, TargetDtype::F32, &mut all, context)?;
-            let values = context.floats(length);
-            filled(widen_f32(level, &all, values), length)?;
-            self.interpolate(line, values, &mut made);
-            context.take_back(all);
+            let (values, rest) = values(&self.inner, &read, inputs, context)?;
+            self.interpolate(line, &values, &mut made);
+            context.take_back_floats(values);
+            inputs = rest;
         }
         Ok(round_slice(level, rounded(target), &made, out))
     }
