@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::defaults::{ClassDefault, DefaultValue};
-use super::key_names::{FFN_KEYS, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS, LAYER_KEYS};
+use super::key_names::{FFN_KEYS, HEAD_KEYS, HIDDEN_KEYS, KV_HEAD_KEYS, LAYER_KEYS, USUAL_KEYS};
 use super::language_model::flattened;
 use super::measured::Measured;
 use super::rope::Rope;
@@ -102,13 +102,13 @@ impl Config {
         self.count(LAYER_KEYS)?.ok_or_else(|| missing(self.key_of(LAYER_KEYS)))
     }
 
-    /// Which of several keys for the same the configuration has, even without a value; the first, if it has none.
+    /// Which of several keys for the same the configuration has, even without a value; the usual or first one, if it has none.
     pub(crate) fn key_of<'a>(&self, keys: &[&'a str]) -> &'a str {
         let has = |key: &str| match key.rsplit_once('.') {
             Some((outer, inner)) => self.get(outer).is_some_and(|object| object.get(inner).is_some()),
             None => self.values.contains_key(key),
         };
-        let own = keys.iter().find(|key| has(key));
+        let own = keys.iter().find(|key| has(key)).or_else(|| keys.iter().find(|key| USUAL_KEYS.contains(key)));
         own.or(keys.first()).copied().unwrap_or("")
     }
 

@@ -1,5 +1,8 @@
 //! The names of hyperparameters in configurations: the keys of one hyperparameter, by precedence.
 
+/// The keys of most configurations, where a rare one precedes them.
+pub(crate) const USUAL_KEYS: [&str; 2] = ["num_hidden_layers", "intermediate_size"];
+
 pub(crate) const LAYER_KEYS: &[&str] =
     &["num_layers_per_stack", "num_hidden_layers", "n_layers", "n_layer", "num_layers", "num_transformer_layers"];
 pub(crate) const CONTEXT_KEYS: &[&str] =

@@ -139,6 +139,16 @@ fn a_number_of_layers_that_is_not_that_of_the_tensors_is_refused() {
 }
 
 #[test]
+fn a_configuration_without_a_number_of_layers_is_refused_by_the_usual_key() {
+    // The class has no default number.
+    let contents = Contents::read(fixture("architectures/mamba_f32/model.safetensors"));
+    let mut config = config("mamba_f32");
+    config.as_object_mut().unwrap().remove("num_hidden_layers");
+    let refused = to_gguf(&staged("mamba_f32", contents.tensors.iter(), &config).path("")).unwrap_err().to_string();
+    assert!(refused.contains("config.json has no \"num_hidden_layers\""), "{refused}");
+}
+
+#[test]
 fn keys_without_a_configuration_member_and_missing_keys_are_refused() {
     let with = |case: &str, key: &str, value: GgufMetadataValue| {
         let options = ConvertOptions::new().with_gguf_metadata([(key.to_owned(), value)].into());

@@ -4,14 +4,12 @@ use serde_json::{Map, Value, json};
 
 use crate::architecture::gguf::{self, Gguf};
 use crate::architecture::key::{LAYER_KEYS, ValueSource};
+use crate::architecture::key_names::USUAL_KEYS;
 use crate::architecture::kind::{Architecture, Class, Head};
 use crate::error::Result;
 
 /// llama.cpp's default of `rope.freq_base`.
 const ROPE_THETA: f64 = 10_000.0;
-
-/// The keys of most configurations, where several have the same meaning.
-const USUAL: [&str; 2] = ["num_hidden_layers", "intermediate_size"];
 
 /// Other keys for biases of queries, keys and values.
 const QKV_BIASES: [&str; 2] = ["use_qkv_bias", "qkv_bias"];
@@ -42,7 +40,7 @@ pub(super) fn restored(
             _ => continue,
         };
         let is_known = |name: &&&'static str| architecture.has_default(name);
-        let is_usual = |name: &&&'static str| USUAL.contains(*name);
+        let is_usual = |name: &&&'static str| USUAL_KEYS.contains(*name);
         let usual = names.iter().find(is_known).or_else(|| names.iter().find(is_usual)).or(names.first());
         // A second key for the same hyperparameter comes later; `keys::check` compares them.
         if let (Some(name), Some(value)) = (usual, value) {
