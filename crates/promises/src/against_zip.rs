@@ -1,15 +1,21 @@
-//! ZIP against the `zip` crate: where an archive of arrays is read, `zip` finds the same bytes under the same names. NumPy's
-//! header in front of an array is part of an entry, so the array is its end.
+//! ZIP against the `zip` crate: where an archive of arrays is read, `zip` finds the same bytes under the same names, and an
+//! archive that `zip` writes is read. NumPy's header in front of an array is part of an entry, so the array is its end.
 
-use std::io::{Cursor, Read};
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read, Seek, Write};
 
 use anamnesis::{
     InspectOptions, NpzTensor, inspect_npz_from_reader_with_options, npz_to_safetensors_bytes,
     parse_npz_bytes_with_limits, parse_safetensors_header,
 };
-use zip::ZipArchive;
+use zip::write::{FullFileOptions, SimpleFileOptions};
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
+use crate::input::Input;
 use crate::reading::limits;
+
+/// The signature of an end record. An archive is refused if its comment contains one, since it could have two ends.
+const END: &[u8] = b"PK\x05\x06";
 
 /// An NPZ archive, or a typed error; inspecting, reading and `zip` agree.
 pub fn npz(file: &[u8]) {
@@ -49,4 +55,68 @@ fn compare(archive: &mut ZipArchive<Cursor<&[u8]>>, array: &NpzTensor) {
     let header = bytes.get(..bytes.len().saturating_sub(array.data.len())).unwrap_or_default();
     let reordered = [&b"True"[..], b">"].iter().any(|word| header.windows(word.len()).any(|part| part == *word));
     assert!(reordered || bytes.ends_with(&array.data), "{name:?} has other bytes in zip");
+}
+
+/// Archives that `zip` writes, into a file or a stream, with any of its options, have the arrays that they were made of.
+pub fn written(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let mut arrays = BTreeMap::new();
+    for index in 0..input.below(5) {
+        let start = input.one(&["array", "layer.0.weight", "é", "folder/array", ""]);
+        let count = usize::from(u16::from_le_bytes(input.take()) % 4096);
+        arrays.insert(format!("{start}{index}"), input.bytes(count));
+    }
+    let comment = input.bytes(64);
+    if comment.windows(END.len()).any(|part| part == END) {
+        return;
+    }
+    let archive = match input.below(2) {
+        0 => write(ZipWriter::new(Cursor::new(Vec::new())), &arrays, comment, input).into_inner(),
+        _ => write(ZipWriter::new_stream(Vec::new()), &arrays, comment, input).into_inner(),
+    };
+    let read = parse_npz_bytes_with_limits(archive, &limits()).expect("an archive of `zip` is read");
+    assert_eq!(read.len(), arrays.len());
+    for (name, data) in arrays {
+        assert_eq!((&read[&name].shape[..], &read[&name].data[..]), (&[data.len()][..], data), "{name}");
+    }
+}
+
+fn write<W: Write + Seek>(
+    mut writer: ZipWriter<W>,
+    arrays: &BTreeMap<String, &[u8]>,
+    comment: &[u8],
+    mut input: Input<'_>,
+) -> W {
+    writer.set_raw_comment(comment.into()).expect("a short comment");
+    for (name, data) in arrays {
+        writer.start_file(format!("{name}.npy"), options(&mut input)).expect("a new name");
+        let dictionary = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({},), }}", data.len());
+        let length = (10 + dictionary.len() + 1).next_multiple_of(64) - 10;
+        let header = format!("{dictionary:<0$}\n", length - 1);
+        for part in [&b"\x93NUMPY\x01\x00"[..], &(length as u16).to_le_bytes(), header.as_bytes(), data] {
+            writer.write_all(part).expect("memory to write to");
+        }
+    }
+    writer.finish().expect("a complete archive")
+}
+
+/// The options of an entry, as far as they leave it readable.
+fn options(input: &mut Input<'_>) -> FullFileOptions<'static, 'static> {
+    let method = input.one(&[CompressionMethod::Stored, CompressionMethod::Deflated]);
+    let level = (method == CompressionMethod::Deflated).then(|| input.below(10) as i64);
+    let mut options = SimpleFileOptions::default()
+        .compression_method(method)
+        .compression_level(level)
+        .with_alignment(input.one(&[1, 4, 64, 4096]))
+        .large_file(input.below(2) == 1)
+        .unix_permissions(u32::from(input.byte()))
+        .into_full_options();
+    if input.below(2) == 1 {
+        options = options.with_file_comment("a comment");
+    }
+    if input.below(2) == 1 {
+        let count = input.below(16);
+        options.add_extra_field(0xA11E, input.bytes(count), input.below(2) == 1).expect("a field of no known meaning");
+    }
+    options
 }

@@ -90,4 +90,5 @@ targets! {
     tflite containers::tflite 65536 tflite,
     vocabulary descriptions::vocabulary 32768 vocabulary,
     whisper containers::whisper 65536 whisper,
+    written_by_zip against_zip::written 16384 none,
 }
