@@ -26,8 +26,8 @@ const COUNTING: [&str; 4] = [
 const TIMEOUT: u32 = 1;
 
 /// A target, the length of its longest inputs and its dictionary.
-struct Target {
-    name: String,
+pub(crate) struct Target {
+    pub(crate) name: String,
     max_len: u32,
     dictionary: Option<String>,
 }
@@ -48,7 +48,7 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let seconds = (minutes * 60.0 / targets.len() as f64) as u64;
     if seconds > 0 {
-        cargo(&["run", "--quiet", "-p", "anamnesis-promises", "--example", "seeds", "--", "fuzz/corpus"])?;
+        write_seeds("fuzz/corpus")?;
         build(&targets)?;
     }
     let mut failed = Vec::new();
@@ -77,6 +77,11 @@ pub(crate) fn run() -> Result<(), String> {
     }
 }
 
+/// Writes the seeds of all targets into a folder, one folder each.
+pub(crate) fn write_seeds(folder: &str) -> Result<(), String> {
+    cargo(&["run", "--quiet", "-p", "anamnesis-promises", "--example", "seeds", "--", folder])
+}
+
 fn log_of(target: &str) -> String {
     format!("fuzz/logs/{target}.log")
 }
@@ -89,7 +94,7 @@ fn numbers<'a>(log: &'a str, statistic: &'a str) -> impl Iterator<Item = u64> + 
 }
 
 /// The targets, as the list of promises has them.
-fn targets() -> Result<Vec<Target>, String> {
+pub(crate) fn targets() -> Result<Vec<Target>, String> {
     let list = "crates/promises/src/targets.rs";
     let text = fs::read_to_string(list).map_err(|error| format!("{list}: {error}"))?;
     let lines = text.lines().skip_while(|line| *line != "targets! {");

@@ -12,6 +12,7 @@ mod frameworks;
 mod fuzz;
 mod ggml_types;
 mod load;
+mod miri;
 mod platforms;
 mod publish;
 mod python;
@@ -34,6 +35,8 @@ usage: cargo xtask TASK
   fuzz         run all fuzz targets (--minutes N; names select some), which needs a nightly compiler
   frameworks   build and test the crates for candle and burn
   load         10,000 good and damaged files through one process and through many (--files N)
+  miri         interpret the bodies of the fuzz targets with Miri (--seconds N each; names select some), which needs a
+               nightly compiler with Miri
   platforms    build for AArch64, s390x, 32-bit x86, Windows and WebAssembly, and test there (docs/platforms.md)
   publish      check packages, documentation, the public interface and licences (AMN_UPDATE=1 records the interface)
   bench        compare with other libraries, and write docs/performance.md (GGML=... and PYTHON=... add more)
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Some("fuzz") => fuzz::run(),
         Some("ggml-types") => ggml_types::run(),
         Some("load") => load::run(),
+        Some("miri") => miri::run(),
         Some("platforms") => platforms::run(&std::env::args().skip(2).collect::<Vec<_>>()),
         Some("publish") => publish::run(),
         Some("python") => python::run(python::Build::Published),

@@ -1,0 +1,59 @@
+//! Interprets the bodies of the fuzz targets with Miri: `cargo xtask miri --seconds N [target ...]`.
+//!
+//! Miri stops at undefined behaviour, and runs the portable level, which is that of every CPU without AVX2. It takes a thousand
+//! times as long as the CPU, so every target gets the smallest of its seeds, and no new one after its seconds.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::fuzz::{targets, write_seeds};
+use crate::python::execute;
+
+const SEEDS: &str = "target/miri/seeds";
+/// Seeds of a target, at most.
+const MOST_SEEDS: usize = 12;
+/// One of so many seeds is taken, in the order of their sizes: seeds of the same size are much alike.
+const STEP: usize = 5;
+
+pub(crate) fn run() -> Result<(), String> {
+    let mut arguments = std::env::args().skip(2);
+    let (mut seconds, mut chosen) = (20, Vec::new());
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--seconds" => seconds = arguments.next().and_then(|text| text.parse::<u32>().ok()).ok_or("--seconds N")?,
+            _ => chosen.push(argument),
+        }
+    }
+    write_seeds(SEEDS)?;
+    let mut failed = Vec::new();
+    for target in targets()?.into_iter().filter(|target| chosen.is_empty() || chosen.contains(&target.name)) {
+        if let Err(why) = interpret(&target.name, seconds) {
+            failed.push(why);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
+}
+
+/// Interprets a target over its small seeds; it prints how many there was time for.
+fn interpret(target: &str, seconds: u32) -> Result<(), String> {
+    let mut miri = Command::new("cargo");
+    miri.args(["+nightly", "miri", "run", "--quiet", "-p", "anamnesis-promises", "--example", "replay", "--"]);
+    miri.args(["--seconds", &seconds.to_string(), target]).args(small_seeds(target)?);
+    // Seeds are files. The variables of the cargo that runs this task name another compiler.
+    miri.env("MIRIFLAGS", "-Zmiri-disable-isolation").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
+    execute(miri.env("CARGO_TARGET_DIR", "target/miri"))
+}
+
+/// The paths of some small seeds, by size.
+fn small_seeds(target: &str) -> Result<Vec<PathBuf>, String> {
+    let folder = format!("{SEEDS}/{target}");
+    let failed = |error: std::io::Error| format!("{folder}: {error}");
+    let mut seeds = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        seeds.push((entry.metadata().map_err(failed)?.len(), entry.path()));
+    }
+    seeds.sort();
+    Ok(seeds.into_iter().step_by(STEP).take(MOST_SEEDS).map(|(_, path)| path).collect())
+}
