@@ -17,6 +17,8 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a broken promise is a panic")]
 
 mod folder;
+#[path = "../../anamnesis/tests/mutilation/ggml_blocks.rs"]
+mod ggml_blocks;
 mod input;
 mod naive_gguf;
 mod parts;

@@ -2,44 +2,7 @@
 
 use std::collections::HashSet;
 
-/// The block sizes of ggml's types: id, elements, bytes.
-const BLOCKS: [(u64, u64, u64); 35] = [
-    (0, 1, 4),
-    (1, 1, 2),
-    (2, 32, 18),
-    (3, 32, 20),
-    (6, 32, 22),
-    (7, 32, 24),
-    (8, 32, 34),
-    (9, 32, 36),
-    (10, 256, 84),
-    (11, 256, 110),
-    (12, 256, 144),
-    (13, 256, 176),
-    (14, 256, 210),
-    (15, 256, 292),
-    (16, 256, 66),
-    (17, 256, 74),
-    (18, 256, 98),
-    (19, 256, 50),
-    (20, 32, 18),
-    (21, 256, 110),
-    (22, 256, 82),
-    (23, 256, 136),
-    (24, 1, 1),
-    (25, 1, 2),
-    (26, 1, 4),
-    (27, 1, 8),
-    (28, 1, 8),
-    (29, 256, 56),
-    (30, 1, 2),
-    (34, 256, 54),
-    (35, 256, 66),
-    (39, 32, 17),
-    (40, 64, 36),
-    (41, 128, 18),
-    (42, 64, 18),
-];
+use crate::ggml_blocks::BLOCKS;
 
 /// Bytes, read from the front.
 struct Rest<'a> {
@@ -156,7 +119,7 @@ impl Gguf {
             if tensor.offset < last || next.is_some_and(|next| tensor.offset != next) {
                 return Some("tensors are not in a row");
             }
-            let block = BLOCKS.iter().find(|(kind, ..)| *kind == tensor.kind);
+            let block = BLOCKS.iter().find(|(kind, ..)| u64::from(*kind) == tensor.kind);
             let Some(&(_, block, bytes)) = block else {
                 // Of unknown size: at least a byte.
                 if tensor.offset >= self.end {

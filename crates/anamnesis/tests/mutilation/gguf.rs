@@ -6,6 +6,7 @@
 use anamnesis::{Checkpoint, ParseLimits};
 
 use super::case::{Truth, expected, paths};
+use super::ggml_blocks::BLOCKS;
 use super::gguf_file::{Entry, GgufFile};
 use super::subject::remember;
 use super::tally::Tally;
@@ -98,45 +99,6 @@ fn attempt_parts(case: &Case, parts: &[(String, GgufFile)]) -> Verdict {
     let outcome = Checkpoint::open(folder.path(""), &ParseLimits::default()).and_then(|open| remember(&open));
     Verdict::of(outcome, &case.truth, |_| true)
 }
-
-/// Ids of types with the elements and bytes of a block, as ggml has them.
-const BLOCKS: [(u32, u64, u64); 35] = [
-    (0, 1, 4),
-    (1, 1, 2),
-    (2, 32, 18),
-    (3, 32, 20),
-    (6, 32, 22),
-    (7, 32, 24),
-    (8, 32, 34),
-    (9, 32, 36),
-    (10, 256, 84),
-    (11, 256, 110),
-    (12, 256, 144),
-    (13, 256, 176),
-    (14, 256, 210),
-    (15, 256, 292),
-    (16, 256, 66),
-    (17, 256, 74),
-    (18, 256, 98),
-    (19, 256, 50),
-    (20, 32, 18),
-    (21, 256, 110),
-    (22, 256, 82),
-    (23, 256, 136),
-    (24, 1, 1),
-    (25, 1, 2),
-    (26, 1, 4),
-    (27, 1, 8),
-    (28, 1, 8),
-    (29, 256, 56),
-    (30, 1, 2),
-    (34, 256, 54),
-    (35, 256, 66),
-    (39, 32, 17),
-    (40, 64, 36),
-    (41, 128, 18),
-    (42, 64, 18),
-];
 
 /// The bytes of an entry, if its rows are whole blocks.
 fn size(dims: &[u64], type_id: u32) -> Option<u64> {

@@ -13,6 +13,7 @@ mod support;
 
 mod case;
 mod configuration;
+mod ggml_blocks;
 mod gguf;
 mod gguf_file;
 mod legitimate;
