@@ -33,7 +33,12 @@ pub fn packed(codes: &[u8], last: u8) -> Vec<u8> {
 /// A value's steps, halves away from zero.
 pub fn steps_away(value: f32, scale: f32) -> u8 {
     let step = scale / 127.0;
-    if step == 0.0 { 0 } else { (value / step).round().clamp(-128.0, 127.0) as i8 as u8 }
+    if step == 0.0 {
+        return 0;
+    }
+    // Not by `round`, which MinGW's library gets wrong below one half. The sum is exact in f64, and the cast truncates.
+    let steps = f64::from(value / step);
+    ((steps + 0.5f64.copysign(steps)) as i8).cast_unsigned()
 }
 
 /// A value's steps, halves to even.
