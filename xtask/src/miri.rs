@@ -40,8 +40,10 @@ fn interpret(target: &str, seconds: u32) -> Result<(), String> {
     let mut miri = Command::new("cargo");
     miri.args(["+nightly", "miri", "run", "--quiet", "-p", "anamnesis-promises", "--example", "replay", "--"]);
     miri.args(["--seconds", &seconds.to_string(), target]).args(small_seeds(target)?);
-    // Seeds are files. The variables of the cargo that runs this task name another compiler.
-    miri.env("MIRIFLAGS", "-Zmiri-disable-isolation").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
+    // Seeds are files. The bits of a NaN would be chosen at random, and two runs of one kernel are compared.
+    miri.env("MIRIFLAGS", "-Zmiri-disable-isolation -Zmiri-deterministic-floats");
+    // The variables of the cargo that runs this task name another compiler.
+    miri.env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN");
     execute(miri.env("CARGO_TARGET_DIR", "target/miri"))
 }
 
