@@ -186,9 +186,10 @@ impl Machine {
         }
         let prefix = folder.root.join("wine");
         std::fs::create_dir_all(&prefix).map_err(|error| failed(&prefix, &error))?;
-        // Its services are started once and by themselves: otherwise they keep the pipes of the first program open.
+        // Its services are started once, outlast a build, and are by themselves: otherwise they keep the pipes of the first
+        // program open.
         let start = format!(
-            "/usr/lib/wine/wineserver64 -p600; setsid /usr/lib/wine/wine64 wineboot -i; setsid {} cmd /c exit",
+            "/usr/lib/wine/wineserver64 -p3600; setsid /usr/lib/wine/wine64 wineboot -i; setsid {} cmd /c exit",
             self.runner
         );
         let quiet = |command: &mut Command| {
