@@ -103,7 +103,7 @@ fn write<W: Write + Seek>(
 /// The options of an entry, as far as they leave it readable.
 fn options(input: &mut Input<'_>) -> FullFileOptions<'static, 'static> {
     let method = input.one(&[CompressionMethod::Stored, CompressionMethod::Deflated]);
-    let level = (method == CompressionMethod::Deflated).then(|| input.below(10) as i64);
+    let level = (method == CompressionMethod::Deflated).then(|| input.below(9) as i64 + 1);
     let mut options = SimpleFileOptions::default()
         .compression_method(method)
         .compression_level(level)
