@@ -24,6 +24,8 @@ const COUNTING: [&str; 4] = [
 ];
 /// Seconds for an input of any length, at most 64 KiB.
 const TIMEOUT: u32 = 1;
+/// Seconds after its time that a target may take to end.
+const GRACE: u64 = 60;
 
 /// A target, the length of its longest inputs and its dictionary.
 pub(crate) struct Target {
@@ -135,7 +137,9 @@ fn fuzz(target: &Target, seconds: u64) -> Result<bool, String> {
     let mut file = File::options().create(true).append(true).open(&log).map_err(|error| format!("{log}: {error}"))?;
     while left > 0 {
         let start = std::time::Instant::now();
-        let mut command = Command::new(&program);
+        // It is killed if it does not end by itself: libFuzzer allocates in its alarm, which can come during an allocation.
+        let mut command = Command::new("timeout");
+        command.args(["--signal=KILL", &(left + GRACE).to_string(), &program]);
         command.args([corpus.clone(), format!("-max_total_time={left}"), format!("-max_len={max_len}")]);
         command.args([format!("-timeout={TIMEOUT}"), format!("-rss_limit_mb={MEMORY_MB}")]);
         command.args(["-print_final_stats=1".to_owned(), format!("-artifact_prefix={artifacts}")]);
