@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::process::Command;
+use std::str::FromStr;
 
 use crate::cargo;
 
@@ -35,19 +36,7 @@ pub(crate) struct Target {
 }
 
 pub(crate) fn run() -> Result<(), String> {
-    let mut arguments = std::env::args().skip(2);
-    let (mut minutes, mut chosen) = (10.0, Vec::new());
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--minutes" => minutes = arguments.next().and_then(|text| text.parse::<f64>().ok()).ok_or("--minutes N")?,
-            _ => chosen.push(argument),
-        }
-    }
-    let mut targets = targets()?;
-    targets.retain(|target| chosen.is_empty() || chosen.contains(&target.name));
-    if targets.is_empty() {
-        return Err(format!("no target is named {}", chosen.join(" ")));
-    }
+    let (minutes, targets) = chosen("--minutes", 10.0)?;
     let seconds = (minutes * 60.0 / targets.len() as f64) as u64;
     if seconds > 0 {
         write_seeds("fuzz/corpus")?;
@@ -95,8 +84,27 @@ fn numbers<'a>(log: &'a str, statistic: &'a str) -> impl Iterator<Item = u64> + 
     values.filter_map(|number| number.trim().parse().ok())
 }
 
+/// The arguments of the task: the number of an option, and the named targets, or all.
+pub(crate) fn chosen<T: FromStr>(option: &str, default: T) -> Result<(T, Vec<Target>), String> {
+    let mut arguments = std::env::args().skip(2);
+    let (mut number, mut names) = (default, Vec::new());
+    while let Some(argument) = arguments.next() {
+        if argument == option {
+            number = arguments.next().and_then(|text| text.parse().ok()).ok_or(format!("{option} N"))?;
+        } else {
+            names.push(argument);
+        }
+    }
+    let mut targets = targets()?;
+    if let Some(unknown) = names.iter().find(|name| !targets.iter().any(|target| target.name == **name)) {
+        return Err(format!("no target is named {unknown}"));
+    }
+    targets.retain(|target| names.is_empty() || names.contains(&target.name));
+    Ok((number, targets))
+}
+
 /// The targets, as the list of promises has them.
-pub(crate) fn targets() -> Result<Vec<Target>, String> {
+fn targets() -> Result<Vec<Target>, String> {
     let list = "crates/promises/src/targets.rs";
     let text = fs::read_to_string(list).map_err(|error| format!("{list}: {error}"))?;
     let lines = text.lines().skip_while(|line| *line != "targets! {");

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::fuzz::{targets, write_seeds};
+use crate::fuzz::{chosen, write_seeds};
 
 const SEEDS: &str = "target/miri/seeds";
 /// Seeds of a target, at most.
@@ -21,17 +21,10 @@ const LONGEST: u32 = 30;
 const TIMED_OUT: i32 = 124;
 
 pub(crate) fn run() -> Result<(), String> {
-    let mut arguments = std::env::args().skip(2);
-    let (mut seconds, mut chosen) = (20, Vec::new());
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--seconds" => seconds = arguments.next().and_then(|text| text.parse::<u32>().ok()).ok_or("--seconds N")?,
-            _ => chosen.push(argument),
-        }
-    }
+    let (seconds, targets) = chosen("--seconds", 20)?;
     write_seeds(SEEDS)?;
     let mut failed = Vec::new();
-    for target in targets()?.into_iter().filter(|target| chosen.is_empty() || chosen.contains(&target.name)) {
+    for target in targets {
         if let Err(why) = interpret(&target.name, seconds) {
             failed.push(why);
         }
